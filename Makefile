@@ -1,0 +1,49 @@
+# Every target makes what it needs first and is safe to interrupt and run again.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup model demo test test-all lint format bench clean
+.DEFAULT_GOAL := setup
+
+$(BIN)/python:
+	@echo "making $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "sapwood needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	@echo "installing sapwood and its dependencies (torch is the large one; a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP) model
+	@echo "ready: $(BIN)/sapwood --help"
+
+model: $(STAMP)
+	@$(BIN)/sapwood fetch smollm2
+
+demo: $(STAMP) model
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP) model
+	@$(BIN)/python -m pytest
+
+test-all: $(STAMP) model
+	@$(BIN)/python -m pytest -m 'slow or not slow'
+
+lint: $(STAMP)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(STAMP)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(STAMP) model
+	@$(BIN)/python -m benchmarks.agent_loop
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
