@@ -1,0 +1,99 @@
+"""Attention on a CPU: one kernel call per span for all requests that share it, merged by log-sum-exp."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from engine.attention.kernel import Kernel, best_kernel
+from engine.attention.kv import KVTensors
+from engine.attention.plan import AttentionPlan, Chunk, Tail
+from engine.attention.state import AttentionState
+
+
+class CPUAttention:
+    """Builds the `AttentionStep` of each engine step."""
+
+    def __init__(self, kv: KVTensors, kernel: Kernel | None = None) -> None:
+        self.kv = kv
+        self.kernel = kernel or best_kernel()
+
+    def step(self, plan: AttentionPlan) -> CPUAttentionStep:
+        return CPUAttentionStep(self.kv, self.kernel, plan)
+
+
+class CPUAttentionStep:
+    """One step's attention; the index tensors are made once and serve every layer."""
+
+    def __init__(self, kv: KVTensors, kernel: Kernel, plan: AttentionPlan) -> None:
+        self.kv = kv
+        self.kernel = kernel
+        self.plan = plan
+        self.slots = torch.tensor(plan.slots, dtype=torch.int64)
+        self.span_rows = [_rows(span.rows) for span in plan.spans]
+        self.tails = _PaddedTails(plan.tails) if plan.tails else None
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """See `engine.attention.base.AttentionStep`."""
+        self.kv.write(layer, self.slots, k, v)
+        wide = torch.promote_types(q.dtype, torch.float32)
+        state = AttentionState(*q.shape, dtype=wide)
+        scale = q.shape[-1] ** -0.5
+        for chunk in self.plan.chunks:
+            self._chunk(state, chunk, q, k, v, scale)
+        keys, values = self.kv.keys[layer], self.kv.values[layer]
+        for span, rows in zip(self.plan.spans, self.span_rows, strict=True):
+            run = slice(span.start, span.start + span.length)
+            out, lse = self._folded(q[rows], keys[:, run], values[:, run], scale)
+            state.merge(rows, out, lse)
+        if self.tails is not None:
+            state.merge(self.tails.rows, *self.tails.attend(q, keys, values, scale))
+        return state.out.to(q.dtype)
+
+    def _chunk(self, state: AttentionState, chunk: Chunk, q: Tensor, k: Tensor, v: Tensor, scale: float) -> None:
+        rows = slice(chunk.first, chunk.first + chunk.count)
+        block = (x[rows].transpose(0, 1) for x in (q, k, v))
+        out, lse = self.kernel(*block, True, scale)
+        state.merge(rows, out.transpose(0, 1), lse.transpose(0, 1))
+
+    def _folded(self, q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+        """Fold the query heads of a group into the query axis, so that each key head is read once."""
+        tokens, heads, head_dim = q.shape
+        group = heads // k.shape[0]
+        folded = q.view(tokens, -1, group, head_dim).transpose(0, 1).reshape(-1, tokens * group, head_dim)
+        out, lse = self.kernel(folded, k, v, False, scale)
+        out = out.view(-1, tokens, group, head_dim).transpose(0, 1).reshape(tokens, heads, head_dim)
+        return out, lse.view(-1, tokens, group).transpose(0, 1).reshape(tokens, heads)
+
+
+class _PaddedTails:
+    """The short private contexts of decoding requests as one padded batch: [tails, longest]."""
+
+    def __init__(self, tails: list[Tail]) -> None:
+        longest = max(len(tail.slots) for tail in tails)
+        padded = [[*tail.slots, *[tail.slots[0]] * (longest - len(tail.slots))] for tail in tails]
+        lengths = torch.tensor([len(tail.slots) for tail in tails])
+        self.rows = _rows(tuple(tail.row for tail in tails))
+        self.slots = torch.tensor(padded, dtype=torch.int64)
+        self.hidden = (torch.arange(longest) >= lengths.unsqueeze(1))[None, :, None, :]
+
+    def attend(self, q: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+        wide = torch.promote_types(q.dtype, torch.float32)
+        mine = q[self.rows]
+        tails, heads, head_dim = mine.shape
+        grouped = mine.view(tails, keys.shape[0], -1, head_dim).transpose(0, 1)  # [kv_heads, tails, group, dim]
+        k, v = keys[:, self.slots], values[:, self.slots]  # [kv_heads, tails, longest, dim]
+        scores = (grouped @ k.transpose(-1, -2)).to(wide) * scale
+        scores = scores.masked_fill(self.hidden, float("-inf"))
+        lse = scores.logsumexp(-1)
+        out = (scores - lse.unsqueeze(-1)).exp().to(v.dtype) @ v
+        out = out.transpose(0, 1).reshape(tails, heads, head_dim)
+        return out, lse.transpose(0, 1).reshape(tails, heads)
+
+
+def _rows(rows: tuple[int, ...]) -> Tensor | slice:
+    """A slice where the rows are consecutive (no copy), an index tensor elsewhere."""
+    first, last = rows[0], rows[-1]
+    if last - first + 1 == len(rows):
+        return slice(first, last + 1)
+    return torch.tensor(rows, dtype=torch.int64)

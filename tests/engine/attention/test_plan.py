@@ -1,0 +1,61 @@
+"""The plan covers every visible (query, slot) pair exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.attention.plan import Segment, plan_attention
+
+
+@st.composite
+def segments(draw):
+    """Requests over one slot axis: shared runs are shared as a whole or in part, fresh slots are private."""
+    shared = draw(st.lists(st.integers(1, 40), min_size=0, max_size=3))
+    starts = [sum(shared[:i]) for i in range(len(shared))]
+    free = sum(shared)
+    found = []
+    for _ in range(draw(st.integers(1, 5))):
+        depth = draw(st.integers(0, len(shared)))
+        context = [(starts[i], shared[i]) for i in range(depth)]
+        if depth and draw(st.booleans()):
+            context[-1] = (context[-1][0], draw(st.integers(1, context[-1][1])))
+        private = draw(st.integers(0, 200))
+        if private:
+            context.append((free, private))
+            free += private
+        count = draw(st.integers(1, 5))
+        found.append(Segment(context, [(free, count)], count))
+        free += count
+    return found
+
+
+@given(segments())
+def test_covers_each_pair_once(found):
+    plan = plan_attention(found)
+    expected: Counter = Counter()
+    row = 0
+    for segment in found:
+        context = [slot for start, length in segment.context for slot in range(start, start + length)]
+        own = [slot for start, length in segment.slots for slot in range(start, start + length)]
+        for i in range(segment.count):
+            expected.update((row + i, slot) for slot in context + own[: i + 1])
+        row += segment.count
+    actual: Counter = Counter()
+    for span in plan.spans:
+        actual.update((r, slot) for r in span.rows for slot in range(span.start, span.start + span.length))
+    for chunk in plan.chunks:
+        for i in range(chunk.count):
+            actual.update((chunk.first + i, plan.slots[chunk.first + j]) for j in range(i + 1))
+    for tail in plan.tails:
+        actual.update((tail.row, slot) for slot in tail.slots)
+    assert actual == expected
+
+
+def test_a_prefix_of_sixteen_is_one_span():
+    found = [Segment([(0, 100), (200 + 10 * i, 5)], [(205 + 10 * i, 1)], 1) for i in range(16)]
+    plan = plan_attention(found)
+    assert [(span.start, span.length, len(span.rows)) for span in plan.spans] == [(0, 100, 16)]
+    assert all(len(tail.slots) == 6 for tail in plan.tails)
