@@ -1,0 +1,253 @@
+"""The engine thread: plan → forward → sample → commit.
+
+It alone touches the model, the KV pool and the tree. Everyone else talks to it through one inbox of calls, run
+at the step fence, and receives what a step produced as one batch through `deliver`.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import torch
+
+from engine.attention.cpu import CPUAttention
+from engine.attention.kv import KVTensors
+from engine.attention.plan import Segment, plan_attention
+from engine.cache.manager import KVCache
+from engine.model.base import Decoder
+from engine.sample.sampler import NOTHING_ALLOWED, Row, Sampled, sample
+from engine.schedule.request import Finish, Request, State
+from engine.schedule.scheduler import Scheduler
+from engine.schedule.step import Work
+
+log = logging.getLogger("sapwood.engine")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Event:
+    """What one step produced for one request. The last event of a request carries `finish`."""
+
+    request: Request
+    text: str
+    sampled: Sampled | None
+    finish: Finish | None
+
+
+Deliver = Callable[[list[Event]], None]
+
+
+@dataclass
+class Counters:
+    """Totals since the start; read by the metrics from another thread, written by the engine thread only."""
+
+    steps: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    computed_tokens: int = 0
+    generated_tokens: int = 0
+    step_seconds: float = 0.0
+    finished: dict[str, int] = field(default_factory=dict)
+
+
+class Engine:
+    """Runs requests. All public methods may be called from any thread."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        *,
+        kv_tokens: int,
+        dtype: torch.dtype,
+        page_size: int = 1,
+        step_tokens: int = 512,
+        max_running: int = 64,
+        check_every_step: bool = False,
+    ) -> None:
+        self.decoder = decoder
+        self.cache = KVCache(kv_tokens, page_size, debug=check_every_step)
+        self.scheduler = Scheduler(self.cache, step_tokens=step_tokens, max_running=max_running)
+        self.attention = CPUAttention(KVTensors(decoder.config, self.cache.capacity, dtype))
+        self.counters = Counters()
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._deliver: Deliver = lambda events: None
+        self._mask_words = (decoder.config.vocab_size + 31) // 32
+        self._thread: threading.Thread | None = None
+
+    # From other threads
+
+    def start(self, deliver: Deliver) -> None:
+        """Start the engine thread; `deliver` is called on it, once per step, and must only hand over."""
+        self._deliver = deliver
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the current step. Requests in progress receive nothing more."""
+        self._inbox.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def submit(self, request: Request) -> None:
+        self._inbox.put(lambda: self.scheduler.submit(request))
+
+    def abort(self, request: Request) -> None:
+        self._inbox.put(lambda: self.scheduler.abort(request))
+
+    def call(self, function: Callable[[KVCache], T]) -> Future[T]:
+        """Run a function of the cache between two steps."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(function(self.cache))
+            except Exception as error:
+                future.set_exception(error)
+
+        self._inbox.put(run)
+        return future
+
+    # On the engine thread
+
+    def _run(self) -> None:
+        with torch.inference_mode():
+            while self._take_inbox():
+                self._guarded_step()
+
+    def _take_inbox(self) -> bool:
+        """Run what has arrived; block for it while there is nothing else to do. False: the end."""
+        block = self.scheduler.idle
+        while True:
+            try:
+                call = self._inbox.get(block=block)
+            except queue.Empty:
+                return True
+            if call is None:
+                return False
+            call()
+            block = False
+
+    def _guarded_step(self) -> None:
+        """A fault in a step must not take the server down: its requests end with an error."""
+        try:
+            events = self.step()
+        except Exception:
+            log.exception("a step failed; its requests are ended")
+            events = [self._end(request, Finish.ERROR, "internal error") for request in self._unfinished()]
+        if events:
+            self._deliver(events)
+
+    def step(self) -> list[Event]:
+        """One step, on the caller's thread: tests drive the engine with it."""
+        events = [Event(request, "", None, Finish.ABORT) for request in self.scheduler.fence()]
+        for _ in events:
+            self._note(Finish.ABORT)
+        works = self.scheduler.plan()
+        if not works:
+            return events
+        began = time.perf_counter()
+        logits, sampling = self._forward(works)
+        self.scheduler.advance(works)
+        if sampling:
+            events += [
+                self._accept(*pair) for pair in zip(sampling, self._sample(sampling, logits), strict=True)
+            ]
+        self._count(works, len(sampling), time.perf_counter() - began)
+        return events
+
+    def _forward(self, works: list[Work]) -> tuple[torch.Tensor, list[Request]]:
+        """Logits for the requests whose known tokens are all computed with this step, in their order."""
+        ids = [token for work in works for token in work.request.known[work.start : work.start + work.count]]
+        positions = [p for work in works for p in range(work.start, work.start + work.count)]
+        ends, total = [], 0
+        for work in works:
+            total += work.count
+            if work.samples:
+                ends.append(total - 1)
+        step = self.attention.step(plan_attention([_segment(work) for work in works]))
+        batch = (torch.tensor(values, dtype=torch.int64) for values in (ids, positions, ends))
+        logits = self.decoder.forward(*batch, step)
+        return logits, [work.request for work in works if work.samples]
+
+    def _sample(self, requests: list[Request], logits: torch.Tensor) -> list[Sampled]:
+        rows = [
+            Row(
+                params=request.sampling,
+                position=len(request.known),
+                prompt_ids=request.prompt,
+                output_ids=request.output,
+                mask=self._mask(request),
+            )
+            for request in requests
+        ]
+        return sample(logits, rows)
+
+    def _mask(self, request: Request) -> torch.Tensor | None:
+        if request.grammar is None or request.grammar.finished:
+            return None
+        mask = torch.full((self._mask_words,), -1, dtype=torch.int32)
+        request.grammar.fill(mask)
+        return mask
+
+    def _accept(self, request: Request, sampled: Sampled) -> Event:
+        """Append a sampled token and decide whether the request ends with it."""
+        if request.state is not State.RUNNING:
+            return Event(request, "", None, None)
+        token = sampled.token
+        if token == NOTHING_ALLOWED:
+            return self._end(request, Finish.ERROR, "the grammar allows no token here")
+        if request.generated == 0:
+            self.counters.prompt_tokens += len(request.prompt)
+            self.counters.cached_tokens += request.cached or 0
+        request.known.append(token)
+        if request.grammar is not None and not request.grammar.finished and not request.grammar.accept(token):
+            return self._end(request, Finish.ERROR, "the grammar refused a sampled token")
+        if token in request.stop_ids:
+            return self._end(request, Finish.STOP, sampled=sampled)
+        text = request.text.push(token) if request.text is not None else ""
+        if request.text is not None and request.text.stopped:
+            return self._end(request, Finish.STOP, sampled=sampled, text=text)
+        if request.generated >= request.max_tokens:
+            return self._end(request, Finish.LENGTH, sampled=sampled, text=text)
+        return Event(request, text, sampled, None)
+
+    def _end(
+        self,
+        request: Request,
+        finish: Finish,
+        error: str | None = None,
+        sampled: Sampled | None = None,
+        text: str = "",
+    ) -> Event:
+        if request.text is not None:
+            text += request.text.finish()
+        request.error = error
+        self.scheduler.retire(request, finish)
+        self._note(finish)
+        return Event(request, text, sampled, finish)
+
+    def _unfinished(self) -> list[Request]:
+        return [*self.scheduler.running, *self.scheduler.waiting]
+
+    def _note(self, finish: Finish) -> None:
+        self.counters.finished[finish.value] = self.counters.finished.get(finish.value, 0) + 1
+
+    def _count(self, works: list[Work], sampled: int, seconds: float) -> None:
+        counters = self.counters
+        counters.steps += 1
+        counters.step_seconds += seconds
+        counters.computed_tokens += sum(work.count for work in works)
+        counters.generated_tokens += sampled
+
+
+def _segment(work: Work) -> Segment:
+    lease = work.request.lease
+    assert lease is not None
+    return Segment(lease.slots(0, work.start), lease.slots(work.start, work.count), work.count)

@@ -1,0 +1,148 @@
+"""The scheduler: each step lets `computed` catch up with `known` under one token budget.
+
+Chunked prefill, cache hits, decode, and later drafts and forced tokens are the same case. The scheduler owns the
+requests' states and their leases; it knows no model and no clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from engine.cache.manager import KVCache
+from engine.schedule.admission import admission_score, waits_for_sibling
+from engine.schedule.request import Finish, Request, State
+from engine.schedule.step import Work
+
+PUBLISH_EVERY = 64
+"""Generated tokens are published to the tree in runs of this size, so that private tails stay short."""
+
+SCORED = 64
+"""How many of the waiting requests are compared for admission in a step."""
+
+
+class Scheduler:
+    """`plan` a step, compute it, then `advance` over it; `retire` what has ended."""
+
+    def __init__(self, cache: KVCache, *, step_tokens: int, max_running: int) -> None:
+        self.cache = cache
+        self.step_tokens = step_tokens
+        self.max_running = max_running
+        self.waiting: deque[Request] = deque()
+        self.running: list[Request] = []
+        self.retractions = 0
+
+    @property
+    def idle(self) -> bool:
+        return not self.waiting and not self.running
+
+    def submit(self, request: Request) -> None:
+        self.waiting.append(request)
+
+    def abort(self, request: Request) -> None:
+        """Only a mark: the memory is freed at the next fence, when no step is using it."""
+        if request.state is not State.FINISHED:
+            request.state = State.ABORTED
+
+    def fence(self) -> list[Request]:
+        """Between two steps: end what was aborted, and return it."""
+        gone = [request for request in (*self.waiting, *self.running) if request.state is State.ABORTED]
+        for request in gone:
+            self.retire(request, Finish.ABORT)
+        return gone
+
+    def plan(self) -> list[Work]:
+        """The next step: decodes first, then prompts in progress, then as many of the waiting as fit."""
+        works: list[Work] = []
+        budget = self.step_tokens
+        retractions = self.retractions
+        for request in sorted(self.running, key=lambda r: (r.uncomputed > 1, r.number)):
+            if request.state is not State.RUNNING or budget == 0:
+                continue
+            count = min(request.uncomputed, budget)
+            if self._make_room(request, count, works):
+                works.append(Work(request, request.computed, count))
+                budget = self.step_tokens - sum(work.count for work in works)
+        if retractions == self.retractions:
+            self._admit(works, budget)
+        return works
+
+    def advance(self, works: list[Work]) -> None:
+        """The step is computed: move the counters, and publish finished chunks for others to share."""
+        for work in works:
+            request = work.request
+            assert request.lease is not None
+            request.computed += work.count
+            request.lease.advance(work.count)
+            if work.count > 1 or request.computed % PUBLISH_EVERY == 0:
+                request.lease.commit(request.known[: request.computed])
+
+    def retire(self, request: Request, finish: Finish) -> None:
+        """The single way out. What was computed stays in the tree for the next turn."""
+        if request in self.running:
+            self.running.remove(request)
+        elif request in self.waiting:
+            self.waiting.remove(request)
+        request.state, request.finish = State.FINISHED, finish
+        if request.lease is not None:
+            request.lease.close(request.known[: request.computed])
+            request.lease = None
+        if request.retain_seconds > 0:
+            self.cache.retain(request.namespace, request.known[: request.computed], request.retain_seconds)
+
+    def _make_room(self, request: Request, count: int, works: list[Work]) -> bool:
+        """Room for `count` tokens, retracting the youngest others for it. False: `request` itself gave way."""
+        assert request.lease is not None
+        while not request.lease.grow(count):
+            victim = max(self.running, key=lambda r: r.number)
+            if victim is request and len(self.running) == 1:
+                raise MemoryError("a single request outgrew the KV pool")
+            self._retract(victim)
+            works[:] = [work for work in works if work.request is not victim]
+            if victim is request:
+                return False
+        return True
+
+    def _retract(self, request: Request) -> None:
+        """Give the memory back and wait again, in front: never dropped, and mostly still cached."""
+        assert request.lease is not None
+        request.lease.close(request.known[: request.computed])
+        request.lease, request.computed, request.state = None, 0, State.WAITING
+        self.running.remove(request)
+        self.waiting.appendleft(request)
+        self.retractions += 1
+
+    def _admit(self, works: list[Work], budget: int) -> None:
+        for request in self._candidates():
+            if budget == 0 or len(self.running) >= self.max_running:
+                break
+            cached = self.cache.peek(request.namespace, request.known)
+            if waits_for_sibling(request, cached, self.running):
+                continue
+            lease = self.cache.acquire(request.namespace, request.known)
+            if not lease.grow(len(request.known) - lease.cached):
+                lease.close(None)
+                break
+            self._start(request, lease.cached)
+            request.lease = lease
+            count = min(request.uncomputed, budget)
+            works.append(Work(request, request.computed, count))
+            budget -= count
+        for request in self.waiting:
+            request.waited += 1
+
+    def _start(self, request: Request, cached: int) -> None:
+        self.waiting.remove(request)
+        self.running.append(request)
+        request.state, request.computed = State.RUNNING, cached
+        if request.cached is None:
+            request.cached = min(cached, len(request.prompt))
+
+    def _candidates(self) -> list[Request]:
+        head = [request for request in list(self.waiting)[:SCORED] if request.state is State.WAITING]
+        if len(head) <= 1:
+            return head
+        scores = {
+            request: admission_score(self.cache.peek(request.namespace, request.known), request.waited)
+            for request in head
+        }
+        return sorted(head, key=lambda request: (-scores[request], request.number))

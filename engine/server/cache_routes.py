@@ -1,0 +1,99 @@
+"""The endpoints that a gateway uses beyond OpenAI's: what this engine is, and what its cache holds."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from anyio import to_thread
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from engine.cache.manager import KVCache
+from engine.server.body import read_json, validate
+from engine.server.prepare import Caller
+from engine.server.service import MAX_RETAIN_SECONDS, Service, caller_of
+from engine.server.wire import ChatRequest
+
+
+class RetainRequest(ChatRequest):
+    """A conversation as in a chat request, whose cached prefix is to be kept for some time."""
+
+    seconds: Annotated[float, Field(gt=0, le=MAX_RETAIN_SECONDS)] = 60.0
+
+
+async def info(http: Request) -> Response:
+    service: Service = http.app.state.service
+    config, limits = service.engine.decoder.config, service.preparer.limits
+    return JSONResponse(
+        {
+            "engine": "sapwood",
+            "model": service.model,
+            "epoch": service.epoch,
+            "architecture": config.architecture,
+            "max_context": limits.longest,
+            "kv_tokens": service.engine.cache.capacity,
+            "page_size": service.engine.cache.page_size,
+            "max_running": service.config.max_running,
+            "offers": ["retain", "release", "tree"],
+        }
+    )
+
+
+async def cache(http: Request) -> Response:
+    service: Service = http.app.state.service
+    stats = await _on_engine(service, KVCache.stats)
+    return JSONResponse({"epoch": service.epoch, **asdict(stats), "hit_ratio": stats.hit_ratio})
+
+
+async def cache_tree(http: Request) -> Response:
+    service: Service = http.app.state.service
+    return JSONResponse(await _on_engine(service, KVCache.tree))
+
+
+async def retain(http: Request) -> Response:
+    service: Service = http.app.state.service
+    body = validate(RetainRequest, await read_json(http, service.config.max_body_bytes))
+    ids = await _conversation(service, body, caller_of(http))
+    tenant = caller_of(http).tenant
+    tokens = await _on_engine(service, lambda kv: kv.retain(tenant, ids, body.seconds))
+    return JSONResponse({"retained_tokens": tokens})
+
+
+async def release(http: Request) -> Response:
+    service: Service = http.app.state.service
+    body = validate(RetainRequest, await read_json(http, service.config.max_body_bytes))
+    ids = await _conversation(service, body, caller_of(http))
+    tenant = caller_of(http).tenant
+    tokens = await _on_engine(service, lambda kv: kv.release(tenant, ids))
+    return JSONResponse({"released_tokens": tokens})
+
+
+async def health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(http: Request) -> Response:
+    """The engine thread answers: it is alive and between two steps."""
+    service: Service = http.app.state.service
+    await _on_engine(service, lambda _: None)
+    return JSONResponse({"status": "ready", "model": service.model, "epoch": service.epoch})
+
+
+async def metrics(http: Request) -> Response:
+    service: Service = http.app.state.service
+    return PlainTextResponse(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _on_engine(service: Service, function: Any) -> Any:
+    return await asyncio.wrap_future(service.engine.call(function))
+
+
+async def _conversation(service: Service, body: ChatRequest, caller: Caller) -> list[int]:
+    """The conversation's token ids without the opening of the next answer."""
+    service.check_model(body.model)
+    prompt, _ = await to_thread.run_sync(service.preparer.chat, body, caller)
+    return prompt.ids

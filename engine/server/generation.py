@@ -1,0 +1,63 @@
+"""Between the event loop and the engine thread: one mailbox for each running call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from engine.core import Engine, Event
+from engine.errors import RequestError
+from engine.schedule.request import Request, State
+
+
+class Dispatcher:
+    """Hands each step's events to the calls that wait for them. Lives on one event loop."""
+
+    def __init__(self, engine: Engine, max_waiting: int) -> None:
+        self.engine = engine
+        self.max_waiting = max_waiting
+        self._mailboxes: dict[Request, asyncio.Queue[Event]] = {}
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.engine.start(lambda events: _hand_over(loop, self._dispatch, events))
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._mailboxes)
+
+    async def run(self, requests: Sequence[Request]) -> AsyncIterator[Event]:
+        """Submit and yield events until each request has ended. Leaving early aborts the rest."""
+        if self.in_flight + len(requests) > self.max_waiting:
+            raise RequestError("The engine's queue is full; try again soon.", code="queue_full", status=429)
+        mailbox: asyncio.Queue[Event] = asyncio.Queue()
+        open_requests = set(requests)
+        for request in requests:
+            self._mailboxes[request] = mailbox
+            self.engine.submit(request)
+        try:
+            while open_requests:
+                event = await mailbox.get()
+                if event.finish is not None:
+                    open_requests.discard(event.request)
+                    self._mailboxes.pop(event.request, None)
+                yield event
+        finally:
+            for request in open_requests:
+                self._mailboxes.pop(request, None)
+                if request.state is not State.FINISHED:
+                    self.engine.abort(request)
+
+    def _dispatch(self, events: list[Event]) -> None:
+        for event in events:
+            mailbox = self._mailboxes.get(event.request)
+            if mailbox is not None:
+                mailbox.put_nowait(event)
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, dispatch: object, events: list[Event]) -> None:
+    try:
+        loop.call_soon_threadsafe(dispatch, events)  # type: ignore[arg-type]
+    except RuntimeError:
+        # The loop has closed: the server is going down, nobody waits for these events.
+        return

@@ -1,0 +1,87 @@
+"""From a configuration to a service: read the model, size the KV pool, build every part."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from engine.attention.kv import KVTensors
+from engine.config import EngineConfig
+from engine.core import Engine
+from engine.errors import StartError
+from engine.model import load_decoder
+from engine.model.base import Decoder
+from engine.model.dtype import choose_dtype
+from engine.output.tools import tool_format_for
+from engine.prompt.template import ChatTemplate, chat_template_source
+from engine.prompt.tokenizer import load_tokenizer
+from engine.prompt.transcript import Transcript
+from engine.sample.grammar import GrammarCompiler
+from engine.server.generation import Dispatcher
+from engine.server.metrics import Metrics
+from engine.server.prepare import Limits, Preparer
+from engine.server.service import Service
+from engine.weights.checkpoint import open_checkpoint
+from engine.weights.source import home_folder, resolve
+
+KV_BYTES_AT_MOST = 4 * 1024**3
+KV_SHARE_OF_FREE_MEMORY = 0.25
+TRANSCRIPT_TOKENS = 1_000_000
+
+
+def load_service(config: EngineConfig) -> Service:
+    """Raises StartError, in one line, for whatever keeps the engine from starting."""
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    checkpoint = open_checkpoint(resolve(config.model, home_folder()))
+    dtype = choose_dtype(config.dtype)
+    decoder = load_decoder(checkpoint, dtype)
+    engine = _engine(config, decoder, dtype)
+    tokenizer = load_tokenizer(checkpoint.metadata, checkpoint.folder)
+    source = chat_template_source(checkpoint.metadata, checkpoint.folder)
+    tool_format = tool_format_for(source)
+    transcript = Transcript(TRANSCRIPT_TOKENS)
+    limits = Limits(
+        min(config.max_context or decoder.config.max_context, decoder.config.max_context),
+        engine.cache.capacity,
+    )
+    preparer = Preparer(
+        tokenizer,
+        ChatTemplate(source, tokenizer, tool_format),
+        tool_format,
+        GrammarCompiler(tokenizer, decoder.config.vocab_size, tokenizer.eos_ids),
+        limits,
+        transcript,
+    )
+    return Service(
+        config=config,
+        model=config.served_name or checkpoint.name,
+        engine=engine,
+        preparer=preparer,
+        transcript=transcript,
+        dispatcher=Dispatcher(engine, config.max_waiting),
+        metrics=Metrics(engine, transcript),
+    )
+
+
+def _engine(config: EngineConfig, decoder: Decoder, dtype: torch.dtype) -> Engine:
+    per_token = KVTensors.bytes_per_slot(decoder.config, dtype)
+    tokens = config.kv_tokens or _affordable(per_token)
+    return Engine(
+        decoder,
+        kv_tokens=tokens - tokens % config.page_size,
+        dtype=dtype,
+        page_size=config.page_size,
+        step_tokens=config.step_tokens,
+        max_running=config.max_running,
+        check_every_step=config.check_every_step,
+    )
+
+
+def _affordable(bytes_per_token: int) -> int:
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    tokens = int(min(KV_BYTES_AT_MOST, free * KV_SHARE_OF_FREE_MEMORY) // bytes_per_token)
+    if tokens < 256:
+        raise StartError(f"only {free // 2**20} MiB of memory are free; close something or set --kv-tokens")
+    return tokens

@@ -1,0 +1,189 @@
+"""From a validated body to requests of the engine: render, encode, compile, check the lengths."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import RequestError
+from engine.output.text import TextOutput
+from engine.output.tools.base import ToolFormat
+from engine.prompt.messages import normalize_messages
+from engine.prompt.template import ChatTemplate
+from engine.prompt.tokenizer import Tokenizer
+from engine.prompt.transcript import Transcript
+from engine.sample.grammar import Grammar, GrammarCompiler
+from engine.schedule.request import Request
+from engine.server.wire import ChatRequest, CompletionRequest, NamedTool, Sampling
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered and encoded prompt; `text` is None where the client sent token ids."""
+
+    text: str | None
+    ids: list[int]
+
+
+@dataclass(frozen=True)
+class Limits:
+    max_context: int
+    kv_tokens: int
+
+    @property
+    def longest(self) -> int:
+        return min(self.max_context, self.kv_tokens)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What the gateway says of a call: whose it is, and how long its prefix should be kept."""
+
+    tenant: str = ""
+    retain_seconds: float = 0.0
+
+
+class Preparer:
+    """Thread-safe: rendering, encoding and compiling run on worker threads."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate,
+        tool_format: ToolFormat,
+        compiler: GrammarCompiler,
+        limits: Limits,
+        transcript: Transcript,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.template = template
+        self.tool_format = tool_format
+        self.compiler = compiler
+        self.limits = limits
+        self.transcript = transcript
+        self._lock = threading.Lock()
+
+    def chat(self, body: ChatRequest, caller: Caller) -> tuple[Prompt, list[Request]]:
+        """Raises RequestError before anything is scheduled."""
+        tools = [tool.model_dump(exclude_unset=True) for tool in body.tools or []]
+        text = self.template.render(
+            normalize_messages(body.messages),
+            tools or None,
+            add_generation_prompt=not body.continue_final_message,
+            continue_final=body.continue_final_message,
+        )
+        with self._lock:
+            prompt = Prompt(text, self.transcript.encode(caller.tenant, text, self.tokenizer))
+        grammar = self._grammar(body, tools)
+        return prompt, self._requests(body, prompt, body.limit, body.logprob_count, caller, grammar)
+
+    def completion(self, body: CompletionRequest, caller: Caller) -> list[tuple[Prompt, list[Request]]]:
+        if body.suffix:
+            raise RequestError(
+                "This model can't fill in the middle.", code="unsupported_parameter", param="suffix"
+            )
+        if not body.prompts:
+            raise RequestError("prompt must not be empty.", code="invalid_value", param="prompt")
+        prompts = [self._prompt(prompt) for prompt in body.prompts]
+        limit = body.max_tokens or 16
+        return [(p, self._requests(body, p, limit, body.logprobs, caller, None)) for p in prompts]
+
+    def remember(self, caller: Caller, prompt: Prompt, request: Request) -> None:
+        """A turn has ended: keep its exact tokens, so that the next prompt can splice them in."""
+        if prompt.text is None or request.text is None or request.text.stopped:
+            return
+        output = list(request.output)
+        if output and output[-1] in request.stop_ids:
+            output.pop()
+        with self._lock:
+            self.transcript.remember(caller.tenant, prompt.text + request.text.text, [*prompt.ids, *output])
+
+    def _prompt(self, prompt: str | list[int]) -> Prompt:
+        if isinstance(prompt, str):
+            ids = self.tokenizer.encode(prompt)
+            return Prompt(prompt, ids)
+        bad = next((i for i in prompt if i >= self.tokenizer.vocab_size), None)
+        if bad is not None:
+            raise RequestError(
+                f"Token id {bad} is not in the vocabulary.", code="invalid_value", param="prompt"
+            )
+        return Prompt(None, list(prompt))
+
+    def _requests(
+        self,
+        body: Sampling,
+        prompt: Prompt,
+        limit: int | None,
+        logprobs: int | None,
+        caller: Caller,
+        grammar: Grammar | None,
+    ) -> list[Request]:
+        max_tokens = self._max_tokens(len(prompt.ids), limit)
+        params = body.sampling(body.seed if body.seed is not None else secrets.randbits(62), logprobs)
+        return [
+            Request(
+                namespace=caller.tenant,
+                prompt=prompt.ids,
+                max_tokens=max_tokens,
+                sampling=params.for_choice(choice),
+                stop_ids=frozenset() if body.ignore_eos else self.tokenizer.eos_ids,
+                grammar=grammar.start() if grammar is not None else None,
+                text=TextOutput(self.tokenizer, body.stops),
+                retain_seconds=caller.retain_seconds,
+            )
+            for choice in range(body.choices)
+        ]
+
+    def _max_tokens(self, prompt: int, limit: int | None) -> int:
+        if prompt == 0:
+            raise RequestError("The prompt is empty.", code="invalid_value", param="prompt")
+        room = self.limits.longest - prompt
+        if room < 1:
+            raise RequestError(
+                f"This model's maximum context length is {self.limits.longest} tokens. However, your messages "
+                f"resulted in {prompt} tokens. Please reduce the length of the messages or completion.",
+                code="context_length_exceeded",
+                param="messages",
+            )
+        return min(room, limit) if limit is not None else room
+
+    def _grammar(self, body: ChatRequest, tools: Sequence[dict[str, Any]]) -> Grammar | None:
+        choice = self._tool_choice(body, tools)
+        if tools and choice != "none":
+            tag = self.tool_format.structural_tag(tools, choice, body.parallel_tool_calls is not False)
+            return self.compiler.structural_tag(tag, param="tools")
+        asked = body.response_format
+        if asked is None or asked.type == "text":
+            return None
+        if asked.type == "json_object":
+            return self.compiler.json_object()
+        if asked.json_schema is None or asked.json_schema.schema_ is None:
+            raise RequestError(
+                "json_schema needs a schema.",
+                code="missing_parameter",
+                param="response_format.json_schema.schema",
+            )
+        return self.compiler.json_schema(
+            asked.json_schema.schema_,
+            strict=asked.json_schema.strict is not False,
+            param="response_format.json_schema.schema",
+        )
+
+    def _tool_choice(self, body: ChatRequest, tools: Sequence[dict[str, Any]]) -> str:
+        """`auto`, `none`, `required`, or the name of a tool."""
+        choice = body.tool_choice
+        if not isinstance(choice, NamedTool):
+            if choice == "required" and not tools:
+                raise RequestError("tool_choice needs tools.", code="invalid_value", param="tool_choice")
+            return choice or "auto"
+        name = choice.function.name
+        if name not in {tool["function"]["name"] for tool in tools}:
+            raise RequestError(
+                f"tool_choice names {name!r}, which is not in tools.",
+                code="invalid_value",
+                param="tool_choice",
+            )
+        return f"={name}"
