@@ -156,9 +156,7 @@ class Engine:
         logits, sampling = self._forward(works)
         self.scheduler.advance(works)
         if sampling:
-            events += [
-                self._accept(*pair) for pair in zip(sampling, self._sample(sampling, logits), strict=True)
-            ]
+            events += [self._accept(*pair) for pair in zip(sampling, self._sample(sampling, logits), strict=True)]
         self._count(works, len(sampling), time.perf_counter() - began)
         return events
 
@@ -172,8 +170,8 @@ class Engine:
             if work.samples:
                 ends.append(total - 1)
         step = self.attention.step(plan_attention([_segment(work) for work in works]))
-        batch = (torch.tensor(values, dtype=torch.int64) for values in (ids, positions, ends))
-        logits = self.decoder.forward(*batch, step)
+        tokens, places, rows = (torch.tensor(values, dtype=torch.int64) for values in (ids, positions, ends))
+        logits = self.decoder.forward(tokens, places, rows, step)
         return logits, [work.request for work in works if work.samples]
 
     def _sample(self, requests: list[Request], logits: torch.Tensor) -> list[Sampled]:

@@ -37,7 +37,7 @@ class CPUAttentionStep:
         """See `engine.attention.base.AttentionStep`."""
         self.kv.write(layer, self.slots, k, v)
         wide = torch.promote_types(q.dtype, torch.float32)
-        state = AttentionState(*q.shape, dtype=wide)
+        state = AttentionState(q, wide)
         scale = q.shape[-1] ** -0.5
         for chunk in self.plan.chunks:
             self._chunk(state, chunk, q, k, v, scale)
@@ -52,8 +52,8 @@ class CPUAttentionStep:
 
     def _chunk(self, state: AttentionState, chunk: Chunk, q: Tensor, k: Tensor, v: Tensor, scale: float) -> None:
         rows = slice(chunk.first, chunk.first + chunk.count)
-        block = (x[rows].transpose(0, 1) for x in (q, k, v))
-        out, lse = self.kernel(*block, True, scale)
+        q, k, v = (x[rows].transpose(0, 1) for x in (q, k, v))
+        out, lse = self.kernel(q, k, v, True, scale)
         state.merge(rows, out.transpose(0, 1), lse.transpose(0, 1))
 
     def _folded(self, q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:

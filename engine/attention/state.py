@@ -14,9 +14,9 @@ from torch import Tensor
 class AttentionState:
     """The running result for all tokens of a step: out [tokens, heads, head_dim], lse [tokens, heads]."""
 
-    def __init__(self, tokens: int, heads: int, head_dim: int, dtype: torch.dtype) -> None:
-        self.out = torch.zeros(tokens, heads, head_dim, dtype=dtype)
-        self.lse = torch.full((tokens, heads), float("-inf"), dtype=dtype)
+    def __init__(self, q: Tensor, dtype: torch.dtype) -> None:
+        self.out = torch.zeros(q.shape, dtype=dtype)
+        self.lse = torch.full(q.shape[:2], float("-inf"), dtype=dtype)
 
     def merge(self, rows: Tensor | slice, out: Tensor, lse: Tensor) -> None:
         """Add keys for the tokens `rows`: out [rows, heads, head_dim], lse [rows, heads] (natural log)."""

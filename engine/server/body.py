@@ -42,9 +42,7 @@ def validate(model: type[M], body: dict[str, Any]) -> M:
         first = error.errors(include_url=False, include_input=False)[0]
         param = ".".join(str(part) for part in first["loc"]) or None
         code = "missing_parameter" if first["type"] == "missing" else "invalid_value"
-        raise RequestError(
-            f"Invalid value for {param or 'the body'}: {first['msg']}", code=code, param=param
-        ) from None
+        raise RequestError(f"Invalid value for {param or 'the body'}: {first['msg']}", code=code, param=param) from None
 
 
 async def _read(request: Request, limit: int) -> bytes:

@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from engine.cache.manager import KVCache
 from engine.server.body import read_json, validate
-from engine.server.prepare import Caller
 from engine.server.service import MAX_RETAIN_SECONDS, Service, caller_of
 from engine.server.wire import ChatRequest
 
@@ -55,19 +54,13 @@ async def cache_tree(http: Request) -> Response:
 
 
 async def retain(http: Request) -> Response:
-    service: Service = http.app.state.service
-    body = validate(RetainRequest, await read_json(http, service.config.max_body_bytes))
-    ids = await _conversation(service, body, caller_of(http))
-    tenant = caller_of(http).tenant
+    service, body, tenant, ids = await _conversation(http)
     tokens = await _on_engine(service, lambda kv: kv.retain(tenant, ids, body.seconds))
     return JSONResponse({"retained_tokens": tokens})
 
 
 async def release(http: Request) -> Response:
-    service: Service = http.app.state.service
-    body = validate(RetainRequest, await read_json(http, service.config.max_body_bytes))
-    ids = await _conversation(service, body, caller_of(http))
-    tenant = caller_of(http).tenant
+    service, _, tenant, ids = await _conversation(http)
     tokens = await _on_engine(service, lambda kv: kv.release(tenant, ids))
     return JSONResponse({"released_tokens": tokens})
 
@@ -92,8 +85,11 @@ async def _on_engine(service: Service, function: Any) -> Any:
     return await asyncio.wrap_future(service.engine.call(function))
 
 
-async def _conversation(service: Service, body: ChatRequest, caller: Caller) -> list[int]:
-    """The conversation's token ids without the opening of the next answer."""
+async def _conversation(http: Request) -> tuple[Service, RetainRequest, str, list[int]]:
+    """Service, body, tenant, and the token ids of the conversation in the body."""
+    service: Service = http.app.state.service
+    body = validate(RetainRequest, await read_json(http, service.config.max_body_bytes))
     service.check_model(body.model)
-    prompt, _ = await to_thread.run_sync(service.preparer.chat, body, caller)
-    return prompt.ids
+    caller = caller_of(http)
+    ids = await to_thread.run_sync(service.preparer.history, body, caller)
+    return service, body, caller.tenant, ids

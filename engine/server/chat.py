@@ -11,6 +11,7 @@ from typing import Any
 from engine.core import Event
 from engine.output.stream import ChatStream, Delta
 from engine.output.tools.base import ToolFormat
+from engine.output.tools.tool import Tool
 from engine.prompt.tokenizer import Tokenizer
 from engine.schedule.request import Finish, Request
 from engine.server.errors import error_body
@@ -24,7 +25,7 @@ class Choice:
     """One choice as it grows: its parser, and whether it has called a tool."""
 
     index: int
-    parser: ChatStream | None
+    parser: ChatStream
     called: bool = False
     deltas: list[Delta] = field(default_factory=list)
     logprobs: list[dict[str, Any]] = field(default_factory=list)
@@ -33,18 +34,13 @@ class Choice:
 
     def feed(self, event: Event) -> list[Delta]:
         """The deltas that this event adds."""
-        if self.parser is None:
-            found: list[Delta] = [{"content": event.text}] if event.text else []
-        else:
-            found = self.parser.push(event.text) if event.text else []
-            if event.finish is not None:
-                found += self.parser.finish()
-        self.called = self.called or any("tool_calls" in delta for delta in found)
+        found = self.parser.push(event.text) if event.text else []
+        if event.finish is not None:
+            found += self.parser.finish()
+        self.called = self.called or any(delta.tool is not None for delta in found)
         if event.finish is not None:
             self.error = event.request.error
-            self.finish_reason = (
-                "tool_calls" if self.called and event.finish is Finish.STOP else event.finish.value
-            )
+            self.finish_reason = "tool_calls" if self.called and event.finish is Finish.STOP else event.finish.value
         return found
 
 
@@ -57,7 +53,7 @@ class ChatAnswer:
         tokenizer: Tokenizer,
         tool_format: ToolFormat,
         requests: Sequence[Request],
-        tools: Sequence[dict[str, Any]],
+        tools: Sequence[Tool],
         include_usage: bool,
     ) -> None:
         self.id = f"chatcmpl-{secrets.token_hex(12)}"
@@ -66,10 +62,7 @@ class ChatAnswer:
         self.tokenizer = tokenizer
         self.requests = requests
         self.include_usage = include_usage
-        self.choices = {
-            request: Choice(i, ChatStream(tool_format, tools) if tools else None)
-            for i, request in enumerate(requests)
-        }
+        self.choices = {request: Choice(i, ChatStream(tool_format, tools)) for i, request in enumerate(requests)}
 
     async def stream(self, events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
         """One kind of payload in a delta; usage only in the last chunk, which has no choices."""
@@ -80,7 +73,7 @@ class ChatAnswer:
                 started.add(choice.index)
                 yield self._chunk(choice.index, {"role": "assistant", "content": ""})
             logprob = chat_logprob(event, self.tokenizer)
-            deltas = choice.feed(event) or ([{"content": ""}] if logprob else [])
+            deltas = [delta.as_openai() for delta in choice.feed(event)] or ([{"content": ""}] if logprob else [])
             for number, delta in enumerate(deltas):
                 yield self._chunk(choice.index, delta, logprob=logprob if number == 0 else None)
             if choice.error is not None:
@@ -114,7 +107,7 @@ class ChatAnswer:
     def _chunk(
         self,
         index: int,
-        delta: Delta | dict[str, Any],
+        delta: dict[str, Any],
         finish_reason: str | None = None,
         logprob: dict[str, Any] | None = None,
     ) -> bytes:
@@ -124,7 +117,7 @@ class ChatAnswer:
         return sse({**self._head("chat.completion.chunk"), "choices": [choice]})
 
     def _message(self, choice: Choice) -> dict[str, Any]:
-        content = "".join(delta.get("content") or "" for delta in choice.deltas)
+        content = "".join(delta.content or "" for delta in choice.deltas)
         calls = _joined_calls(choice.deltas)
         message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
         if calls:
@@ -142,9 +135,9 @@ class ChatAnswer:
 def _joined_calls(deltas: Sequence[Delta]) -> list[dict[str, Any]]:
     """Tool calls as a client would put them together from the stream."""
     calls: list[dict[str, Any]] = []
-    for part in (part for delta in deltas for part in delta.get("tool_calls", [])):
-        if part["index"] == len(calls):
-            calls.append({"id": part["id"], "type": "function", "function": dict(part["function"])})
-        else:
-            calls[part["index"]]["function"]["arguments"] += part["function"]["arguments"]
+    for part in (delta.tool for delta in deltas if delta.tool is not None):
+        if part.id is not None:
+            function = {"name": part.name, "arguments": ""}
+            calls.append({"id": part.id, "type": "function", "function": function})
+        calls[part.index]["function"]["arguments"] += part.arguments
     return calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch
 
@@ -13,8 +14,8 @@ from engine.errors import StartError
 from engine.model import load_decoder
 from engine.model.base import Decoder
 from engine.model.dtype import choose_dtype
-from engine.output.tools import tool_format_for
-from engine.prompt.template import ChatTemplate, chat_template_source
+from engine.output.tools import format_for
+from engine.prompt.template import ChatTemplate, load_chat_template
 from engine.prompt.tokenizer import load_tokenizer
 from engine.prompt.transcript import Transcript
 from engine.sample.grammar import GrammarCompiler
@@ -22,12 +23,18 @@ from engine.server.generation import Dispatcher
 from engine.server.metrics import Metrics
 from engine.server.prepare import Limits, Preparer
 from engine.server.service import Service
-from engine.weights.checkpoint import open_checkpoint
+from engine.weights.checkpoint import Checkpoint, open_checkpoint
 from engine.weights.source import home_folder, resolve
 
 KV_BYTES_AT_MOST = 4 * 1024**3
 KV_SHARE_OF_FREE_MEMORY = 0.25
 TRANSCRIPT_TOKENS = 1_000_000
+
+# For base models, which come without a template.
+PLAIN_CHAT = (
+    "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
 
 
 def load_service(config: EngineConfig) -> Service:
@@ -39,8 +46,8 @@ def load_service(config: EngineConfig) -> Service:
     decoder = load_decoder(checkpoint, dtype)
     engine = _engine(config, decoder, dtype)
     tokenizer = load_tokenizer(checkpoint.metadata, checkpoint.folder)
-    source = chat_template_source(checkpoint.metadata, checkpoint.folder)
-    tool_format = tool_format_for(source)
+    source = load_chat_template(checkpoint.metadata, checkpoint.folder) or PLAIN_CHAT
+    tool_format = format_for(source)
     transcript = Transcript(TRANSCRIPT_TOKENS)
     limits = Limits(
         min(config.max_context or decoder.config.max_context, decoder.config.max_context),
@@ -48,7 +55,7 @@ def load_service(config: EngineConfig) -> Service:
     )
     preparer = Preparer(
         tokenizer,
-        ChatTemplate(source, tokenizer, tool_format),
+        ChatTemplate(source, tokenizer.bos, tokenizer.eos, tool_format),
         tool_format,
         GrammarCompiler(tokenizer, decoder.config.vocab_size, tokenizer.eos_ids),
         limits,
@@ -56,13 +63,18 @@ def load_service(config: EngineConfig) -> Service:
     )
     return Service(
         config=config,
-        model=config.served_name or checkpoint.name,
+        model=config.served_name or _public_name(config.model, checkpoint),
         engine=engine,
         preparer=preparer,
         transcript=transcript,
         dispatcher=Dispatcher(engine, config.max_waiting),
         metrics=Metrics(engine, transcript),
     )
+
+
+def _public_name(asked: str, checkpoint: Checkpoint) -> str:
+    """A known name or hub id serves as the model's name; a path does not."""
+    return checkpoint.name if Path(asked).exists() else asked
 
 
 def _engine(config: EngineConfig, decoder: Decoder, dtype: torch.dtype) -> Engine:

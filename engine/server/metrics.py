@@ -46,24 +46,18 @@ class EngineCollector(Collector):
         yield _counter("steps", "Engine steps", counters.steps)
         yield _counter("step_seconds", "Time spent in steps", counters.step_seconds)
         yield _counter("prompt_tokens", "Tokens of admitted prompts", counters.prompt_tokens)
-        yield _counter(
-            "cached_tokens", "Prompt tokens that were served from the cache", counters.cached_tokens
-        )
+        yield _counter("cached_tokens", "Prompt tokens that were served from the cache", counters.cached_tokens)
         yield _counter("computed_tokens", "Tokens whose KV was computed", counters.computed_tokens)
         yield _counter("generated_tokens", "Tokens sampled", counters.generated_tokens)
         yield _counter("evicted_tokens", "Tokens evicted from the tree", cache.evicted_tokens)
         yield _counter(
             "retractions", "Requests that gave their memory back and wait again", engine.scheduler.retractions
         )
-        turns = CounterMetricFamily(
-            "sapwood_engine_turns", "Prompts by how history was encoded", labels=["history"]
-        )
+        turns = CounterMetricFamily("sapwood_engine_turns", "Prompts by how history was encoded", labels=["history"])
         turns.add_metric(["spliced"], self.transcript.spliced)
         turns.add_metric(["unknown"], self.transcript.unknown)
         yield turns
-        finished = CounterMetricFamily(
-            "sapwood_engine_requests", "Ended requests by reason", labels=["finish"]
-        )
+        finished = CounterMetricFamily("sapwood_engine_requests", "Ended requests by reason", labels=["finish"])
         for finish, count in list(counters.finished.items()):
             finished.add_metric([finish], count)
         yield finished

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from engine.errors import RequestError
 from engine.output.text import TextOutput
 from engine.output.tools.base import ToolFormat
-from engine.prompt.messages import normalize_messages
+from engine.output.tools.tool import Tool, read_choice, read_tools
+from engine.prompt.messages import read_messages
 from engine.prompt.template import ChatTemplate
 from engine.prompt.tokenizer import Tokenizer
 from engine.prompt.transcript import Transcript
 from engine.sample.grammar import Grammar, GrammarCompiler
 from engine.schedule.request import Request
-from engine.server.wire import ChatRequest, CompletionRequest, NamedTool, Sampling
+from engine.server.wire import ChatRequest, CompletionRequest, Sampling
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,15 @@ class Prompt:
 
     text: str | None
     ids: list[int]
+
+
+@dataclass(frozen=True)
+class ChatCall:
+    """One chat request: its prompt, a request of the engine for each choice, and the tools it offers."""
+
+    prompt: Prompt
+    requests: list[Request]
+    tools: tuple[Tool, ...]
 
 
 @dataclass(frozen=True)
@@ -66,25 +74,21 @@ class Preparer:
         self.transcript = transcript
         self._lock = threading.Lock()
 
-    def chat(self, body: ChatRequest, caller: Caller) -> tuple[Prompt, list[Request]]:
+    def chat(self, body: ChatRequest, caller: Caller) -> ChatCall:
         """Raises RequestError before anything is scheduled."""
-        tools = [tool.model_dump(exclude_unset=True) for tool in body.tools or []]
-        text = self.template.render(
-            normalize_messages(body.messages),
-            tools or None,
-            add_generation_prompt=not body.continue_final_message,
-            continue_final=body.continue_final_message,
-        )
-        with self._lock:
-            prompt = Prompt(text, self.transcript.encode(caller.tenant, text, self.tokenizer))
+        tools = read_tools(body.tools)
         grammar = self._grammar(body, tools)
-        return prompt, self._requests(body, prompt, body.limit, body.logprob_count, caller, grammar)
+        prompt = self._chat_prompt(body, tools, caller)
+        requests = self._requests(body, prompt, body.limit, body.logprob_count, caller, grammar)
+        return ChatCall(prompt, requests, tools)
+
+    def history(self, body: ChatRequest, caller: Caller) -> list[int]:
+        """The token ids of a conversation, with the opening of the next answer."""
+        return self._chat_prompt(body, read_tools(body.tools), caller).ids
 
     def completion(self, body: CompletionRequest, caller: Caller) -> list[tuple[Prompt, list[Request]]]:
         if body.suffix:
-            raise RequestError(
-                "This model can't fill in the middle.", code="unsupported_parameter", param="suffix"
-            )
+            raise RequestError("This model can't fill in the middle.", code="unsupported_parameter", param="suffix")
         if not body.prompts:
             raise RequestError("prompt must not be empty.", code="invalid_value", param="prompt")
         prompts = [self._prompt(prompt) for prompt in body.prompts]
@@ -101,15 +105,23 @@ class Preparer:
         with self._lock:
             self.transcript.remember(caller.tenant, prompt.text + request.text.text, [*prompt.ids, *output])
 
+    def _chat_prompt(self, body: ChatRequest, tools: tuple[Tool, ...], caller: Caller) -> Prompt:
+        text = self.template.render(
+            read_messages(body.messages),
+            tools,
+            continue_final=body.continue_final_message,
+            extra=body.chat_template_kwargs,
+        )
+        with self._lock:
+            return Prompt(text, self.transcript.encode(caller.tenant, text, self.tokenizer))
+
     def _prompt(self, prompt: str | list[int]) -> Prompt:
         if isinstance(prompt, str):
             ids = self.tokenizer.encode(prompt)
             return Prompt(prompt, ids)
         bad = next((i for i in prompt if i >= self.tokenizer.vocab_size), None)
         if bad is not None:
-            raise RequestError(
-                f"Token id {bad} is not in the vocabulary.", code="invalid_value", param="prompt"
-            )
+            raise RequestError(f"Token id {bad} is not in the vocabulary.", code="invalid_value", param="prompt")
         return Prompt(None, list(prompt))
 
     def _requests(
@@ -150,40 +162,17 @@ class Preparer:
             )
         return min(room, limit) if limit is not None else room
 
-    def _grammar(self, body: ChatRequest, tools: Sequence[dict[str, Any]]) -> Grammar | None:
-        choice = self._tool_choice(body, tools)
-        if tools and choice != "none":
-            tag = self.tool_format.structural_tag(tools, choice, body.parallel_tool_calls is not False)
-            return self.compiler.structural_tag(tag, param="tools")
+    def _grammar(self, body: ChatRequest, tools: tuple[Tool, ...]) -> Grammar | None:
+        choice = read_choice(body.tool_choice, tools)
+        tag = self.tool_format.structural_tag(tools, choice, body.parallel_tool_calls is not False)
+        if tag is not None:
+            return self.compiler.structural_tag(tag)
         asked = body.response_format
         if asked is None or asked.type == "text":
             return None
         if asked.type == "json_object":
             return self.compiler.json_object()
         if asked.json_schema is None or asked.json_schema.schema_ is None:
-            raise RequestError(
-                "json_schema needs a schema.",
-                code="missing_parameter",
-                param="response_format.json_schema.schema",
-            )
-        return self.compiler.json_schema(
-            asked.json_schema.schema_,
-            strict=asked.json_schema.strict is not False,
-            param="response_format.json_schema.schema",
-        )
-
-    def _tool_choice(self, body: ChatRequest, tools: Sequence[dict[str, Any]]) -> str:
-        """`auto`, `none`, `required`, or the name of a tool."""
-        choice = body.tool_choice
-        if not isinstance(choice, NamedTool):
-            if choice == "required" and not tools:
-                raise RequestError("tool_choice needs tools.", code="invalid_value", param="tool_choice")
-            return choice or "auto"
-        name = choice.function.name
-        if name not in {tool["function"]["name"] for tool in tools}:
-            raise RequestError(
-                f"tool_choice names {name!r}, which is not in tools.",
-                code="invalid_value",
-                param="tool_choice",
-            )
-        return f"={name}"
+            param = "response_format.json_schema.schema"
+            raise RequestError("json_schema needs a schema.", code="missing_parameter", param=param)
+        return self.compiler.json_schema(asked.json_schema.schema_, strict=asked.json_schema.strict is not False)

@@ -28,16 +28,16 @@ async def chat_completions(http: Request) -> Response:
     body = validate(ChatRequest, await read_json(http, service.config.max_body_bytes))
     service.check_model(body.model)
     caller = caller_of(http)
-    prompt, requests = await to_thread.run_sync(service.preparer.chat, body, caller)
+    call = await to_thread.run_sync(service.preparer.chat, body, caller)
     answer = ChatAnswer(
         service.model,
         service.preparer.tokenizer,
         service.preparer.tool_format,
-        requests,
-        [tool.model_dump(exclude_unset=True) for tool in body.tools or []],
+        call.requests,
+        call.tools,
         body.include_usage,
     )
-    events = _remembered(service, caller, prompt, service.run(requests))
+    events = _remembered(service, caller, call.prompt, service.run(call.requests))
     return await _respond(http, service, answer, events, bool(body.stream))
 
 
@@ -46,9 +46,7 @@ async def completions(http: Request) -> Response:
     body = validate(CompletionRequest, await read_json(http, service.config.max_body_bytes))
     service.check_model(body.model)
     groups = await to_thread.run_sync(service.preparer.completion, body, caller_of(http))
-    answer = CompletionAnswer(
-        service.model, service.preparer.tokenizer, groups, bool(body.echo), body.include_usage
-    )
+    answer = CompletionAnswer(service.model, service.preparer.tokenizer, groups, bool(body.echo), body.include_usage)
     events = service.run([request for _, requests in groups for request in requests])
     return await _respond(http, service, answer, events, bool(body.stream))
 

@@ -22,9 +22,7 @@ def serve(config: EngineConfig) -> None:
         app = create_app(load_service(config))
         host, port = listener.getsockname()[:2]
         server = _Server(
-            uvicorn.Config(
-                app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS
-            ),
+            uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS),
             f"sapwood engine ready at http://{host}:{port}",
         )
         server.run(sockets=[listener])

@@ -16,6 +16,4 @@ def event(payload: dict[str, Any]) -> bytes:
 
 
 def stream(body: AsyncIterator[bytes], headers: dict[str, str]) -> StreamingResponse:
-    return StreamingResponse(
-        body, media_type="text/event-stream", headers={"cache-control": "no-cache", **headers}
-    )
+    return StreamingResponse(body, media_type="text/event-stream", headers={"cache-control": "no-cache", **headers})

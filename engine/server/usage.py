@@ -25,10 +25,7 @@ def usage(requests: Sequence[Request]) -> dict[str, Any]:
 def total_usage(groups: Sequence[Sequence[Request]]) -> dict[str, Any]:
     """Of several prompts."""
     parts = [usage(group) for group in groups]
-    total = {
-        key: sum(part[key] for part in parts)
-        for key in ("prompt_tokens", "completion_tokens", "total_tokens")
-    }
+    total = {key: sum(part[key] for part in parts) for key in ("prompt_tokens", "completion_tokens", "total_tokens")}
     cached = sum(part["prompt_tokens_details"]["cached_tokens"] for part in parts)
     return {**total, "prompt_tokens_details": {"cached_tokens": cached}}
 
@@ -36,7 +33,7 @@ def total_usage(groups: Sequence[Sequence[Request]]) -> dict[str, Any]:
 def chat_logprob(event: Event, tokenizer: Tokenizer) -> dict[str, Any] | None:
     """One entry of `logprobs.content`; None where the request asked for none."""
     sampled = event.sampled
-    if sampled is None or event.request.sampling.logprobs is None or sampled.token in event.request.stop_ids:
+    if sampled is None or sampled.logprob is None or sampled.token in event.request.stop_ids:
         return None
     top = [_entry(token, logprob, tokenizer) for token, logprob in sampled.top or []]
     return {**_entry(sampled.token, sampled.logprob, tokenizer), "top_logprobs": top}

@@ -66,27 +66,6 @@ class Sampling(BaseModel):
         )
 
 
-class Function(BaseModel):
-    name: Annotated[StrictStr, Field(pattern=r"^[a-zA-Z0-9_.:-]{1,128}$")]
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
-
-
-class Tool(BaseModel):
-    type: Literal["function"] = "function"
-    function: Function
-
-
-class NamedFunction(BaseModel):
-    name: StrictStr
-
-
-class NamedTool(BaseModel):
-    type: Literal["function"] = "function"
-    function: NamedFunction
-
-
 class JSONSchemaFormat(BaseModel):
     name: str | None = None
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
@@ -99,15 +78,17 @@ class ResponseFormat(BaseModel):
 
 
 class ChatRequest(Sampling):
-    messages: list[dict[str, Any]]
+    messages: Any
+    """Read by `engine.prompt.messages`, `tools` and `tool_choice` by `engine.output.tools`."""
     max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
-    tools: list[Tool] | None = None
-    tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
+    tools: Any = None
+    tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     continue_final_message: bool = False
+    chat_template_kwargs: dict[str, Any] | None = None
 
     @property
     def limit(self) -> int | None:
@@ -128,5 +109,5 @@ class CompletionRequest(Sampling):
     def prompts(self) -> list[str | list[int]]:
         prompt = self.prompt
         if isinstance(prompt, str) or (prompt and isinstance(prompt[0], int)):
-            return [prompt]  # type: ignore[list-item]
+            return [prompt]
         return list(prompt)  # type: ignore[arg-type]

@@ -63,7 +63,17 @@ def test_unknown_model(http):
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"{", b"not json", b"[]", b'"x"', b"\xff\xfe{}", b'{"messages": "\xe5"}', b"[" * 10_000_000, b'{"a":' * 2_000_000],
+    [
+        b"",
+        b"{",
+        b"not json",
+        b"[]",
+        b'"x"',
+        b"\xff\xfe{}",
+        b'{"messages": "\xe5"}',
+        b"[" * 10_000_000,
+        b'{"a":' * 2_000_000,
+    ],
     ids=["empty", "open", "words", "list", "string", "utf16", "cut", "nested list", "nested object"],
 )
 def test_a_body_that_is_no_json_object(http, raw):
@@ -85,10 +95,18 @@ def test_too_long_names_both_lengths(http, service):
 
 @pytest.mark.parametrize(
     "schema",
-    [{"type": "nonsense"}, {"type": "object", "properties": 5}, {"$ref": "#/nowhere"}, {"type": "string", "pattern": "("}],
+    [
+        {"type": "nonsense"},
+        {"type": "object", "properties": 5},
+        {"$ref": "#/nowhere"},
+        {"type": "string", "pattern": "("},
+    ],
 )
 def test_a_bad_schema_is_refused_before_anything_runs(http, schema):
-    body = {"messages": USER, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}}
+    body = {
+        "messages": USER,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}},
+    }
     refused(http.post(CHAT, json=body), "invalid_schema")
 
 
@@ -114,7 +132,12 @@ def test_bad_retention_header(http):
 
 
 def test_errors_are_json_even_for_strange_tools(http):
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "wat"}}}}}]
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "wat"}}}},
+        }
+    ]
     reply = http.post(CHAT, json={"messages": USER, "tools": tools, "max_tokens": 1})
     assert reply.status_code in (200, 400)
     json.loads(reply.text)
