@@ -86,7 +86,7 @@ def test_up_ends_everything_it_started(smollm2_path):
         line = up.stdout.readline()
         url = re.match(r"sapwood up ready at (\S+)", line).group(1)
         children = descendants(up.pid)
-        assert len(children) == 3
+        assert len(children) >= 3
         body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
         reply = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
         assert reply.status_code == 200

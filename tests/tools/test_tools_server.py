@@ -1,0 +1,127 @@
+"""The server as a whole: its tool block, run_command, cancellation and calls side by side."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+
+from tools.sandbox import Sandbox
+from tools.server import build_server
+
+Call = Callable[..., object]
+NAMES = (
+    "check_code edit_file find_files list_files read_file replace_function run_command run_tests search_text write_file"
+)
+
+
+def tools_of(sandbox: Sandbox, only: list[str] | None = None) -> list[dict]:
+    async def listed() -> list[dict]:
+        async with Client(build_server(sandbox, only=only)) as client:
+            return [tool.model_dump(mode="json") for tool in (await client.list_tools()).tools]
+
+    return anyio.run(listed)
+
+
+def test_the_tool_block_is_sorted_small_and_the_same_each_time(sandbox: Sandbox, tmp_path: Path) -> None:
+    tools = tools_of(sandbox)
+    assert " ".join(tool["name"] for tool in tools) == NAMES
+    with Sandbox(tmp_path) as other:
+        assert json.dumps(tools) == json.dumps(tools_of(other))
+    for tool in tools:
+        schema = json.dumps(tool["input_schema"])
+        assert len(schema) < 600
+        assert not any(word in schema for word in ("$ref", "$defs", "anyOf", "null", "title"))
+        assert 0 < tool["description"].count(".") <= 2
+        for rule in tool["input_schema"]["properties"].values():
+            assert rule["type"] in {"string", "integer", "boolean"}
+            assert rule["description"]
+
+
+def test_optional_parameters_have_defaults(sandbox: Sandbox) -> None:
+    for tool in tools_of(sandbox):
+        schema = tool["input_schema"]
+        for name, rule in schema["properties"].items():
+            assert (name in schema.get("required", [])) != ("default" in rule)
+
+
+def test_readers_are_marked_as_such(sandbox: Sandbox) -> None:
+    readers = {tool["name"] for tool in tools_of(sandbox) if tool["annotations"]["read_only_hint"]}
+    assert readers == {"check_code", "find_files", "list_files", "read_file", "search_text"}
+
+
+def test_only_some_tools(sandbox: Sandbox) -> None:
+    assert [tool["name"] for tool in tools_of(sandbox, ["run_tests", "edit_file"])] == ["edit_file", "run_tests"]
+    with pytest.raises(ValueError, match="no such tool: nope; there are check_code"):
+        build_server(sandbox, only=["nope"])
+
+
+def test_a_command_shows_output_and_exit_code(call: Call) -> None:
+    reply = call("run_command", command="echo out; echo err >&2; exit 3")
+    assert (reply.text, reply.failed) == ("out\nerr\n[exit code 3]", False)
+    assert reply.data["exit_code"] == 3
+
+
+def test_a_command_that_takes_too_long(call: Call) -> None:
+    reply = call("run_command", command="echo started; sleep 60", timeout=1)
+    assert reply.failed
+    assert reply.text == "started\n[timed out after 1 s; the command and everything it started were killed]"
+
+
+def test_long_output_says_how_to_read_on(call: Call) -> None:
+    reply = call("run_command", command="seq 100000")
+    assert reply.text.startswith("1\n2\n")
+    assert "bytes left out" in reply.text
+    assert reply.text.endswith(
+        "100000\n[output was cut; to read on, filter it with grep, head, tail or sed -n]\n[exit code 0]"
+    )
+    assert len(reply.text) < 13_000
+
+
+@pytest.mark.parametrize("command", ["", "  \n", "echo \0"])
+def test_no_command(call: Call, command: str) -> None:
+    assert call("run_command", command=command).failed
+
+
+def test_cancelling_a_call_ends_its_command(sandbox: Sandbox, processes: Callable[[str], list[int]]) -> None:
+    marker = f"{secrets.randbelow(9000) + 1000}.{secrets.randbelow(10**9)}"
+
+    async def count(wanted: Callable[[int], bool]) -> None:
+        with anyio.fail_after(10):
+            while not wanted(len(processes(marker))):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+
+    async def go() -> None:
+        async with Client(build_server(sandbox)) as client:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "run_command", {"command": f"sleep {marker} & sleep {marker}"})
+                await count(lambda number: number == 2)
+                tasks.cancel_scope.cancel()
+            await count(lambda number: number == 0)
+            assert not (await client.call_tool("list_files", {})).is_error
+
+    anyio.run(go)
+
+
+def test_calls_run_side_by_side(sandbox: Sandbox) -> None:
+    texts: list[str] = []
+
+    async def go() -> None:
+        async with Client(build_server(sandbox)) as client:
+
+            async def one(own: str, other: str) -> None:
+                command = f"touch {own}; while [ ! -e {other} ]; do sleep 0.01; done; echo met"
+                result = await client.call_tool("run_command", {"command": command, "timeout": 20})
+                texts.append(result.content[0].text)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(one, "a", "b")
+                tasks.start_soon(one, "b", "a")
+
+    anyio.run(go)
+    assert texts == ["met\n[exit code 0]"] * 2
