@@ -31,7 +31,7 @@ class CPUAttentionStep:
         self.plan = plan
         self.slots = torch.tensor(plan.slots, dtype=torch.int64)
         self.span_rows = [_rows(span.rows) for span in plan.spans]
-        self.tails = _PaddedTails(plan.tails) if plan.tails else None
+        self.tails = _PaddedTails(plan.tails, kernel, kv.dtype) if plan.tails else None
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """See `engine.attention.base.AttentionStep`."""
@@ -52,43 +52,47 @@ class CPUAttentionStep:
 
     def _chunk(self, state: AttentionState, chunk: Chunk, q: Tensor, k: Tensor, v: Tensor, scale: float) -> None:
         rows = slice(chunk.first, chunk.first + chunk.count)
-        q, k, v = (x[rows].transpose(0, 1) for x in (q, k, v))
-        out, lse = self.kernel(q, k, v, True, scale)
-        state.merge(rows, out.transpose(0, 1), lse.transpose(0, 1))
+        q, k, v = (x[rows].transpose(0, 1).unsqueeze(0) for x in (q, k, v))
+        out, lse = self.kernel(q, k, v, scale, causal=True)
+        state.merge(rows, out[0].transpose(0, 1), lse[0].transpose(0, 1))
 
     def _folded(self, q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
         """Fold the query heads of a group into the query axis, so that each key head is read once."""
         tokens, heads, head_dim = q.shape
         group = heads // k.shape[0]
-        folded = q.view(tokens, -1, group, head_dim).transpose(0, 1).reshape(-1, tokens * group, head_dim)
-        out, lse = self.kernel(folded, k, v, False, scale)
+        folded = q.view(tokens, -1, group, head_dim).transpose(0, 1).reshape(1, -1, tokens * group, head_dim)
+        out, lse = self.kernel(folded, k.unsqueeze(0), v.unsqueeze(0), scale)
         out = out.view(-1, tokens, group, head_dim).transpose(0, 1).reshape(tokens, heads, head_dim)
         return out, lse.view(-1, tokens, group).transpose(0, 1).reshape(tokens, heads)
 
 
 class _PaddedTails:
-    """The short private contexts of decoding requests as one padded batch: [tails, longest]."""
+    """The short private contexts of decoding requests as one padded batch."""
 
-    def __init__(self, tails: list[Tail]) -> None:
-        longest = max(len(tail.slots) for tail in tails)
-        padded = [[*tail.slots, *[tail.slots[0]] * (longest - len(tail.slots))] for tail in tails]
+    def __init__(self, tails: list[Tail], kernel: Kernel, dtype: torch.dtype) -> None:
+        self.longest = max(len(tail.slots) for tail in tails)
+        padded = [slot for tail in tails for slot in _padded(tail.slots, self.longest)]
         lengths = torch.tensor([len(tail.slots) for tail in tails])
+        hidden = torch.arange(self.longest) >= lengths.unsqueeze(1)
         self.rows = _rows(tuple(tail.row for tail in tails))
+        self.kernel = kernel
         self.slots = torch.tensor(padded, dtype=torch.int64)
-        self.hidden = (torch.arange(longest) >= lengths.unsqueeze(1))[None, :, None, :]
+        self.mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill(hidden, float("-inf"))[:, None, None]
 
     def attend(self, q: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-        wide = torch.promote_types(q.dtype, torch.float32)
         mine = q[self.rows]
         tails, heads, head_dim = mine.shape
-        grouped = mine.view(tails, keys.shape[0], -1, head_dim).transpose(0, 1)  # [kv_heads, tails, group, dim]
-        k, v = keys[:, self.slots], values[:, self.slots]  # [kv_heads, tails, longest, dim]
-        scores = (grouped @ k.transpose(-1, -2)).to(wide) * scale
-        scores = scores.masked_fill(self.hidden, float("-inf"))
-        lse = scores.logsumexp(-1)
-        out = (scores - lse.unsqueeze(-1)).exp().to(v.dtype) @ v
-        out = out.transpose(0, 1).reshape(tails, heads, head_dim)
-        return out, lse.transpose(0, 1).reshape(tails, heads)
+        k, v = (
+            x.index_select(1, self.slots).view(-1, tails, self.longest, head_dim).transpose(0, 1)
+            for x in (keys, values)
+        )
+        grouped = mine.view(tails, keys.shape[0], -1, head_dim)
+        out, lse = self.kernel(grouped, k, v, scale, mask=self.mask)
+        return out.reshape(tails, heads, head_dim), lse.reshape(tails, heads)
+
+
+def _padded(slots: tuple[int, ...], length: int) -> list[int]:
+    return [*slots, *[slots[0]] * (length - len(slots))]
 
 
 def _rows(rows: tuple[int, ...]) -> Tensor | slice:

@@ -13,6 +13,7 @@ class KVTensors:
     strided view for the attention kernels. Memory is touched only when a slot is first written."""
 
     def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype) -> None:
+        self.dtype = dtype
         shape = (config.kv_heads, slots, config.head_dim)
         self.keys = [torch.empty(shape, dtype=dtype) for _ in range(config.layers)]
         self.values = [torch.empty(shape, dtype=dtype) for _ in range(config.layers)]

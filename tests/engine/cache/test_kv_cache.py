@@ -81,6 +81,14 @@ def test_figures(cache, publish):
     assert stats.free + stats.private + stats.cached == stats.capacity
 
 
+def test_a_request_is_counted_once_however_often_it_grows(cache):
+    lease = cache.acquire("ns", [1, 2])
+    for _ in range(60):
+        assert lease.grow(1)
+        lease.advance()
+    assert cache.stats().query_tokens == 2
+
+
 def test_a_request_that_waits_for_memory_is_counted_once(cache):
     big = cache.acquire("ns", [1] * 60)
     assert big.grow(60)

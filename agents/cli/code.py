@@ -1,0 +1,119 @@
+"""`sapwood code`: the command line of the agent. Only click is imported before it is known what to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+if TYPE_CHECKING:
+    from anyio import CancelScope
+
+    from agents.report import Report
+    from agents.run import Options
+    from agents.view import View
+
+DEFAULT_URL = "http://127.0.0.1:8080/v1"
+_EPILOG = """Exit status: 0 done and verified by the tests, 1 not solved, 2 usage, 3 model or gateway failed,
+4 budget used up, 130 interrupted."""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("-p", "--prompt", help="What is to be done.")
+@click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="Where.")
+@click.option(
+    "--base-url",
+    envvar="SAPWOOD_BASE_URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    callback=lambda context, parameter, value: _http_url(value),
+    help="An OpenAI-compatible endpoint.",
+)
+@click.option("--model", help="Default: the first one the endpoint lists.")
+@click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the API key.")
+@click.option("--branches", type=click.IntRange(1, 256), help="Attempts from one shared prefix; tests pick one.")
+@click.option("--tests", metavar="PATH|CMD", help="Tests that decide; default: what pytest finds.")
+@click.option("--max-turns", type=click.IntRange(1), default=50, show_default=True, help="For each branch.")
+@click.option("--temperature", type=click.FloatRange(0, 2), help="Default: the profile's.")
+@click.option("--seed", type=click.IntRange(0), help="Branch i samples with SEED + i.")
+@click.option("--resume", metavar="ID", help="Go on with a session.")
+@click.option("--profile", type=click.Choice(["auto", "full", "small"]), default="auto", show_default=True)
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--keep", is_flag=True, help="Keep the worktrees of branches, for a look at them.")
+def code(api_key_env: str | None, output: str, **given: Any) -> None:
+    """Do a task in a repository with a model and tools, and let the tests decide."""
+    if bool(given["prompt"]) == bool(given["resume"]):
+        raise click.UsageError("give -p TASK to begin, or --resume ID to go on")
+    click.get_current_context().exit(_main({**given, "api_key": _key(api_key_env)}, output))
+
+
+def _http_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise click.BadParameter(f"{value!r} is not an http:// or https:// URL")
+    return value
+
+
+def _key(name: str | None) -> str | None:
+    if name and not os.environ.get(name):
+        raise click.UsageError(f"--api-key-env {name}: that variable is not set")
+    return os.environ.get(name or "SAPWOOD_API_KEY") or None
+
+
+def _main(given: dict[str, Any], output: str) -> int:
+    import logging
+
+    import anyio
+    from rich.console import Console
+
+    from agents.events import BadSession
+    from agents.run import Options
+    from agents.shadow import ShadowError
+    from agents.view import Json, Text
+
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # a tool's error is the model's to read
+    options = Options(**{**given, "repo": given["repo"].resolve()})
+    view: View = Json(Console()) if output == "json" else Text(Console())
+    try:
+        ended = anyio.run(_until_signal, options, view)
+    except (BadSession, ShadowError, OSError) as error:
+        click.echo(f"Error: {error}", err=True)
+        return 2
+    return 130 if ended is None else ended.status.exit_code
+
+
+async def _until_signal(options: Options, view: View) -> Report | None:
+    """Run; Ctrl-C or SIGTERM cancels it, so that streams are closed, tools killed and worktrees removed."""
+    import anyio
+
+    from agents.run import solve
+
+    ended: Report | None = None
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(_cancel_on_signal, group.cancel_scope)
+        try:
+            ended = await solve(options, view)
+        except Exception as error:  # raised outside, so that the group does not wrap it
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return ended
+
+
+async def _cancel_on_signal(scope: CancelScope) -> None:
+    import anyio
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            scope.cancel()
+            return

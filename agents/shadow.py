@@ -1,0 +1,141 @@
+"""Snapshots and worktrees of a folder that never touch the folder's own git repository.
+
+A shadow git directory in a temporary place uses the user's folder as its work tree. So a clean tree, a dirty
+one and a folder without git are the same case, worktrees hold the uncommitted changes too, and whatever
+happens to this process leaves nothing behind in the user's `.git`. Ignored files (virtual environments,
+build output) are not in worktrees.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_EXCLUDE = """\
+.sapwood/
+__pycache__/
+*.pyc
+.pytest_cache/
+.mypy_cache/
+.ruff_cache/
+.venv/
+venv/
+node_modules/
+"""
+_ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
+"""Bytes in are bytes out, whatever the folder's own attributes say."""
+
+_IDENTITY = {
+    "GIT_AUTHOR_NAME": "sapwood",
+    "GIT_AUTHOR_EMAIL": "sapwood@localhost",
+    "GIT_COMMITTER_NAME": "sapwood",
+    "GIT_COMMITTER_EMAIL": "sapwood@localhost",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+class ShadowError(Exception):
+    """Git could not do what was asked; one line."""
+
+
+class Shadow:
+    """A context manager: everything it made, worktrees included, is gone after it (unless `keep`)."""
+
+    def __init__(self, folder: Path, keep: bool = False) -> None:
+        self.folder, self.keep = folder.resolve(), keep
+
+    def __enter__(self) -> Self:
+        if shutil.which("git") is None:
+            raise ShadowError("git is not installed: branches and diffs need it")
+        self._home = Path(tempfile.mkdtemp(prefix="sapwood-"))
+        self._git_dir = self._home / "shadow.git"
+        try:
+            self._prepare()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.keep:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    def worktree(self, name: str, commit: str | None = None) -> Path:
+        """A new worktree at a snapshot (default: the folder as it was at the beginning)."""
+        path = self._home / name / (self.folder.name or "root")
+        self._git("worktree", "add", "--quiet", "--detach", str(path), commit or self.base)
+        return path
+
+    def remove(self, worktree: Path) -> None:
+        if not self.keep:
+            shutil.rmtree(worktree.parent, ignore_errors=True)
+
+    def diff(self, path: Path) -> str:
+        """What changed in a worktree (or in the folder itself) since the beginning, as a git patch."""
+        tree = self._tree(path)
+        return self._git("diff", "--binary", "--no-color", "--no-ext-diff", self.base, tree)
+
+    def apply(self, patch: str) -> str | None:
+        """Apply to the folder, all or nothing; the reason where it does not fit (the folder changed
+        meanwhile).
+        """
+        try:
+            self._git("apply", "--whitespace=nowarn", "-", stdin=patch)
+        except ShadowError as error:
+            return str(error)
+        return None
+
+    def _prepare(self) -> None:
+        self._git("init", "--quiet", "--bare", str(self._git_dir), located=False)
+        self._git("config", "core.bare", "false")
+        (self._git_dir / "info").mkdir(exist_ok=True)
+        (self._git_dir / "info" / "exclude").write_text(_EXCLUDE)
+        (self._git_dir / "info" / "attributes").write_text(_ATTRIBUTES)
+        self.base = self._git("commit-tree", "-m", "snapshot", self._tree(self.folder)).strip()
+
+    def _tree(self, path: Path) -> str:
+        """The id of a tree object that holds `path` as it is now."""
+        self._git("add", "--all", "--ignore-errors", at=path)
+        if path == self.folder and (tracked := self._tracked()):
+            self._git("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=tracked)
+        return self._git("write-tree", at=path).strip()
+
+    def _tracked(self) -> str:
+        """What the user's own repository tracks and is still there: in, even where an ignore rule matches
+        it.
+        """
+        command = ["git", "-C", str(self.folder), "ls-files", "-z"]
+        listed = subprocess.run(command, capture_output=True, env=_environment(), check=False)
+        names = listed.stdout.decode(errors="surrogateescape").split("\0") if listed.returncode == 0 else []
+        return "\0".join(name for name in names if name and os.path.lexists(self.folder / name))
+
+    def _git(self, *arguments: str, at: Path | None = None, stdin: str = "", located: bool = True) -> str:
+        path = at or self.folder
+        place = {"GIT_DIR": str(self._git_dir), "GIT_WORK_TREE": str(path)} if located else {}
+        if path != self.folder:
+            place = {}  # a worktree knows its own git directory
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=path,
+            env={**_environment(), **place},
+            input=stdin.encode(errors="surrogateescape"),
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+            raise ShadowError(f"git {arguments[0]} in {path}: {lines[-1]}")
+        return done.stdout.decode(errors="surrogateescape")
+
+
+def _environment() -> dict[str, str]:
+    """This process' environment without what would point git elsewhere (set when run from a git hook)."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _IDENTITY

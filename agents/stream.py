@@ -1,0 +1,119 @@
+"""From the deltas of a chat-completions stream to one assistant turn. Pure: no sockets, no clocks.
+
+Servers differ in how they stream tool calls (no index, no id, two calls on one index, the id on each delta,
+arguments as an object, usage on every chunk, an empty finish reason, "stop" with calls). All of these are
+one turn here. What is never done is to repair text: arguments stay as received, because they are sent back
+byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.state import Call
+
+
+@dataclass
+class _Piece:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Accumulator:
+    """Feed it each chunk; `message()` is the turn so far."""
+
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    _calls: list[_Piece] = field(default_factory=list)
+    _by_index: dict[int, _Piece] = field(default_factory=dict)
+
+    def feed(self, chunk: Mapping[str, Any]) -> bool:
+        """Take one chunk; True when it carried something the model generated."""
+        if isinstance(chunk.get("usage"), Mapping):
+            self.usage = chunk["usage"]
+        before = self._size()
+        for choice in chunk.get("choices") or ():
+            self._choice(choice)
+        return self._size() != before
+
+    def message(self, turn: int) -> dict[str, Any]:
+        """The assistant message as it will be sent back; a call without an id gets one made of `turn` and
+        its place.
+        """
+        content, reasoning, calls = "".join(self.content), "".join(self.reasoning), self.calls(turn)
+        message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        if calls:
+            message["tool_calls"] = [_wire(call) for call in calls]
+        return message
+
+    def calls(self, turn: int) -> list[Call]:
+        return [
+            Call(piece.id or f"call_{turn}_{place}", piece.name, "".join(piece.arguments))
+            for place, piece in enumerate(self._calls)
+        ]
+
+    def _size(self) -> tuple[int, int, int]:
+        pieces = sum(1 + len(piece.arguments) for piece in self._calls)
+        return len(self.content), len(self.reasoning), pieces
+
+    def _choice(self, choice: Mapping[str, Any]) -> None:
+        if choice.get("index") not in (0, None):
+            return
+        self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        delta = choice.get("delta") or choice.get("message") or {}
+        _extend(self.content, delta.get("content"))
+        _extend(self.reasoning, delta.get("reasoning_content") or delta.get("reasoning"))
+        for part in delta.get("tool_calls") or ():
+            self._part(part)
+
+    def _part(self, part: Mapping[str, Any]) -> None:
+        function = part.get("function") or {}
+        piece = self._piece(part.get("id") or "", part.get("index"), bool(function.get("name")))
+        piece.name = piece.name or function.get("name") or ""
+        _extend(piece.arguments, function.get("arguments"))
+
+    def _piece(self, identity: str, index: int | None, named: bool) -> _Piece:
+        """The call a delta belongs to: by id, then by index, then the newest; else a new one."""
+        known = next((piece for piece in self._calls if identity and piece.id == identity), None)
+        if known is None and index is not None:
+            known = self._by_index.get(index)
+        elif known is None and not identity and not named and self._calls:
+            known = self._calls[-1]
+        if known is not None and identity and known.id not in ("", identity):
+            known = None
+        if known is None:
+            known = _Piece()
+            self._calls.append(known)
+        known.id = known.id or identity
+        if index is not None:
+            self._by_index[index] = known
+        return known
+
+
+def cached_tokens(usage: Mapping[str, Any]) -> int | None:
+    """Prompt tokens the server did not compute, or None where it does not say."""
+    details = usage.get("prompt_tokens_details")
+    value = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return value if isinstance(value, int) else None
+
+
+def _extend(pieces: list[str], value: Any) -> None:
+    if isinstance(value, str) and value:
+        pieces.append(value)
+    elif isinstance(value, Mapping):
+        pieces.append(json.dumps(value))
+    elif isinstance(value, list):
+        pieces.extend(part.get("text") or "" for part in value if isinstance(part, Mapping))
+
+
+def _wire(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -1,0 +1,108 @@
+"""What a person sees of a run. The loop reports to the `View` protocol; printing is one implementation of
+it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agents.state import Turn
+from agents.toolbox import ToolResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from agents.report import Report
+
+
+class View(Protocol):
+    def turn(self, session: str, turn: Turn) -> None: ...
+    def tool(self, session: str, name: str, result: ToolResult) -> None: ...
+    def verdict(self, session: str, verdict: str) -> None: ...
+    def note(self, text: str) -> None: ...
+    def finish(self, report: Report) -> None: ...
+
+
+class Text:
+    """One line per turn, then the turns as a table, the diff and the test run. No cursor tricks, so it
+    pipes well.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def turn(self, session: str, turn: Turn) -> None:
+        speed = turn.tokens_per_second
+        rate = f"{speed:.1f} tok/s" if speed else "- tok/s"
+        self._line(
+            f"turn {turn.number} {branch_of(session)}: prompt {_n(turn.prompt)}, cached {_n(turn.cached)}, "
+            f"computed {_n(turn.computed)}, TTFT {turn.ttft * 1000:.0f} ms, {rate}  "
+            f"{', '.join(turn.calls) or '(answer)'}"
+        )
+
+    def tool(self, session: str, name: str, result: ToolResult) -> None:
+        if result.is_error:
+            self._line(f"  {branch_of(session)} {name}: {' '.join(result.text.split())[:100]}", "yellow")
+
+    def verdict(self, session: str, verdict: str) -> None:
+        self._line(f"  {branch_of(session)} tests: {verdict}", "green" if verdict == "passed" else "yellow")
+
+    def note(self, text: str) -> None:
+        self._line(text, "dim")
+
+    def finish(self, report: Report) -> None:
+        from rich.syntax import Syntax
+
+        self._table(report)
+        if report.diff:
+            self._console.print(Syntax(report.diff.rstrip(), "diff", theme="ansi_dark", background_color="default"))
+        if report.tests:
+            self._line(report.tests.rstrip())
+        style = "bold green" if report.status.exit_code == 0 else "bold red"
+        self._line(f"{report.status.value.replace('_', ' ')}: {report.reason}", style)
+
+    def _line(self, text: str, style: str | None = None) -> None:
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def _table(self, report: Report) -> None:
+        from rich.table import Table
+
+        rows = [(name, turn) for name, turns in report.turns.items() for turn in turns]
+        if not rows:
+            return
+        table = Table(title=f"turns of session {report.session}", title_justify="left")
+        table.add_column("branch")
+        for name in ("turn", "prompt", "cached", "computed", "TTFT ms", "tok/s"):
+            table.add_column(name, justify="right")
+        for name, turn in rows:
+            speed = turn.tokens_per_second
+            tokens = (_n(turn.prompt), _n(turn.cached), _n(turn.computed))
+            table.add_row(name, str(turn.number), *tokens, f"{turn.ttft * 1000:.0f}", f"{speed:.1f}" if speed else "-")
+        table.add_section()
+        table.add_row("all", str(len(rows)), *(_n(total) for total in report.totals.values()), "", "")
+        self._console.print(table)
+
+
+class Json:
+    """Nothing until the end, then one JSON object."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def turn(self, session: str, turn: Turn) -> None: ...
+    def tool(self, session: str, name: str, result: ToolResult) -> None: ...
+    def verdict(self, session: str, verdict: str) -> None: ...
+    def note(self, text: str) -> None: ...
+
+    def finish(self, report: Report) -> None:
+        self._console.file.write(json.dumps(report.as_json()) + "\n")
+
+
+def branch_of(session: str) -> str:
+    """The branch's label; `main` for a session that is nobody's branch."""
+    return session.partition(".")[2] or "main"
+
+
+def _n(value: Any) -> str:
+    return "-" if value is None else str(value)
