@@ -123,7 +123,8 @@ def test_commands_die_with_us(
         "anyio.run(Sandbox(Path(sys.argv[1])).run, sys.argv[2])\n"
     )
     command = LINGERING.format(marker, f"sleep {marker}")
-    owner = subprocess.Popen([sys.executable, "-c", script, str(sandbox.root), command])
+    environment = {**os.environ, "TMPDIR": str(sandbox.root)}  # a killed owner leaves its temporary home
+    owner = subprocess.Popen([sys.executable, "-c", script, str(sandbox.root), command], env=environment)
     try:
         until(lambda: len(processes(marker)) >= 3)
     finally:

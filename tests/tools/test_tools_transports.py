@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import signal
@@ -40,8 +41,13 @@ def test_stdio(tmp_path: Path) -> None:
 
 @pytest.fixture
 def http_server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    arguments = ["--root", str(tmp_path), "--transport", "http"]
-    server = subprocess.Popen([*ENTRY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "tmp").mkdir()
+    arguments = ["--root", str(tmp_path / "root"), "--transport", "http"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    server = subprocess.Popen(
+        [*ENTRY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
     lines: queue.Queue[str] = queue.Queue()
     reader = threading.Thread(target=lambda: [lines.put(line) for line in server.stderr or ()])
     reader.start()
@@ -58,13 +64,15 @@ def http_server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         server.stdout.close()
 
 
-def test_http(http_server: tuple[subprocess.Popen[str], str]) -> None:
+def test_http(http_server: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
     server, url = http_server
     names, text = anyio.run(use, url)
     assert len(names) == 10
     assert text == "made\nnoise\n[exit code 0]"
+    assert (tmp_path / "root" / "made.txt").read_text() == "made\n"
     server.send_signal(signal.SIGTERM)
-    server.wait(timeout=10)
+    assert server.wait(timeout=10) == -signal.SIGTERM
+    assert list((tmp_path / "tmp").iterdir()) == []
     assert server.stdout
     assert server.stdout.read() == ""
 

@@ -1,0 +1,1 @@
+"""The small process between us and a sandboxed command. It imports the standard library only."""

@@ -1,0 +1,117 @@
+"""Puts every family of tools on one sandbox and one MCP server."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import ToolAnnotations
+from pydantic import ValidationError
+
+from tools.compiler import CompilerTools
+from tools.edit import EditTools
+from tools.errors import ToolFault
+from tools.files import FileTools
+from tools.search import SearchTools
+from tools.shell import ShellTools
+from tools.testing import TestingTools
+
+if TYPE_CHECKING:
+    from tools.family import Family, ToolSpec
+    from tools.sandbox import Sandbox
+
+FAMILIES: tuple[Callable[[Sandbox], Family], ...] = (
+    FileTools,
+    EditTools,
+    SearchTools,
+    ShellTools,
+    TestingTools,
+    CompilerTools,
+)
+
+
+def build_server(sandbox: Sandbox, *, only: Collection[str] | None = None) -> MCPServer[Any]:
+    """A server with all tools, or those named in `only`, sorted by name so that a prompt never changes.
+
+    Raises ValueError for a name that no tool has.
+    """
+    specs = {spec.function.__name__: spec for family in FAMILIES for spec in family(sandbox).specs()}
+    if unknown := sorted(set(only or ()) - specs.keys()):
+        raise ValueError(f"no such tool: {', '.join(unknown)}; there are {', '.join(sorted(specs))}")
+    chosen = sorted(specs if only is None else only)
+    return MCPServer("sapwood", tools=[_tool(specs[name]) for name in dict.fromkeys(chosen)], log_level="WARNING")
+
+
+class _PlainTool(Tool):
+    """A tool whose refusals, bad arguments included, are short enough for a model to act on."""
+
+    async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
+        try:
+            return await super().run(arguments, context, convert_result)
+        except ToolError as error:
+            match error.__cause__:
+                case ValidationError() as cause:
+                    raise ToolError(self._bad_arguments(cause)) from None
+                case ToolError() as cause:
+                    raise cause from None
+                case _:
+                    raise
+
+    def _bad_arguments(self, error: ValidationError) -> str:
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:4])
+        required = self.parameters.get("required", ())
+        names = (f"{name} (required)" if name in required else name for name in self.parameters["properties"])
+        return f"bad arguments for {self.name}: {wrong}. It takes: {', '.join(names)}"
+
+
+def _tool(spec: ToolSpec) -> Tool:
+    tool = _PlainTool.from_function(
+        _with_faults(spec.function),
+        description=inspect.getdoc(spec.function),
+        annotations=ToolAnnotations(read_only_hint=spec.read_only, open_world_hint=False),
+        structured_output=False,
+    )
+    tool.parameters = _without_titles(tool.parameters)
+    return tool
+
+
+def _with_faults(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its refusals in the form that reaches the model; other errors are withheld from it."""
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def asynchronous(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return _sendable(await function(*args, **kwargs))
+            except ToolFault as fault:
+                raise ToolError(str(fault)) from None
+
+        return asynchronous
+
+    @functools.wraps(function)
+    def synchronous(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return _sendable(function(*args, **kwargs))
+        except ToolFault as fault:
+            raise ToolError(str(fault)) from None
+
+    return synchronous
+
+
+def _sendable(result: Any) -> Any:
+    """Text that JSON can carry: file names need not be UTF-8."""
+    return result.encode("utf-8", "backslashreplace").decode() if isinstance(result, str) else result
+
+
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without the titles that pydantic adds, which cost tokens and say nothing."""
+    properties = {
+        name: {key: value for key, value in rule.items() if key != "title"}
+        for name, rule in schema.get("properties", {}).items()
+    }
+    return {**{key: value for key, value in schema.items() if key != "title"}, "properties": properties}

@@ -1,0 +1,124 @@
+"""The tool that runs a repository's tests and says what failed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from tools.errors import ToolFault
+from tools.family import ToolSpec, answer
+from tools.report import Outcome, TestRun, fold, steady
+from tools.sandbox import Completed, Sandbox
+from tools.workers import sapwood_report
+
+_PLUGIN = Path(sapwood_report.__file__)
+_REPORT_BYTES = 8 << 20
+_NOISE_LINES = 15
+_INI_SECTIONS = {
+    "pytest.ini": "",
+    ".pytest.ini": "",
+    "pytest.toml": "",
+    ".pytest.toml": "",
+    "pyproject.toml": "[tool.pytest",
+    "tox.ini": "[pytest]",
+    "setup.cfg": "[tool:pytest]",
+}
+_OPTIONS = ("-q", "--color=no", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", _PLUGIN.stem)
+
+
+class TestingTools:
+    """run_tests."""
+
+    __test__ = False  # not a test, whatever its name says to pytest
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return (ToolSpec(self.run_tests, read_only=False),)
+
+    async def run_tests(
+        self,
+        target: Annotated[str, Field(description="A file, folder or pytest node id; empty for all tests.")] = "",
+        timeout: Annotated[int, Field(description="Seconds until the tests are killed.")] = 120,  # noqa: ASYNC109
+    ) -> CallToolResult:
+        """Run the tests with pytest. Shows the counts and the first failures with their message and place."""
+        run = await run_pytest(self._sandbox, target=target, seconds=timeout)
+        return answer(run.as_text(), run.as_data(), failed=run.outcome is Outcome.TIMED_OUT)
+
+
+async def run_pytest(sandbox: Sandbox, *, target: str = "", seconds: float = 120) -> TestRun:
+    """Run pytest in the sandbox's root. ToolFault for a target that does not exist or a missing pytest."""
+    targets = [_checked(sandbox, target)] if target else []
+    python = interpreter(sandbox)
+    report = sandbox.home / f"report-{secrets.token_hex(8)}.jsonl"
+    done = await sandbox.run(
+        [python, "-m", "pytest", *_OPTIONS, *_configuration(sandbox), *targets],
+        timeout=max(seconds, 1),
+        env={"PYTHONPATH": str(_PLUGIN.parent), "SAPWOOD_REPORT": str(report), "PYTHONHASHSEED": "0"},
+    )
+    if "No module named pytest" in done.output and not report.exists():
+        raise ToolFault(f"pytest is not installed for {python}; install it there and try again")
+    shown = ((f"{sandbox.root}/", ""), (str(sandbox.root), "."), (str(sandbox.home), "<tmp>"))
+    return _conclude(fold(_events(report), replace=shown), done, shown)
+
+
+def interpreter(sandbox: Sandbox) -> str:
+    """The Python that the sandbox names, else the repository's own if it has one, else the one that runs us."""
+    if sandbox.python is not None:
+        return sandbox.python
+    for folder in (".venv", "venv"):
+        python = sandbox.root / folder / "bin" / "python"
+        if os.access(python, os.X_OK):
+            return str(python)
+    return sys.executable
+
+
+def _checked(sandbox: Sandbox, target: str) -> str:
+    path, separator, test = target.partition("::")
+    if not sandbox.resolve(path).exists():
+        raise ToolFault(f"there is no test file or folder {path!r}; find test files with find_files")
+    return sandbox.jail.relative(path) + separator + test
+
+
+def _configuration(sandbox: Sandbox) -> list[str]:
+    """Keep pytest from taking up the configuration of a project around the root."""
+    root = sandbox.root
+    for name, section in _INI_SECTIONS.items():
+        with contextlib.suppress(OSError):
+            if section in (root / name).read_text(errors="replace"):
+                return [f"--rootdir={root}", f"--confcutdir={root}"]
+    empty = sandbox.home / "pytest.ini"
+    empty.write_text("[pytest]\n")
+    return [f"--rootdir={root}", f"--confcutdir={root}", "-c", str(empty)]
+
+
+def _events(report: Path) -> list[str]:
+    """The plugin's lines, read once and removed. None if pytest never got so far."""
+    try:
+        with report.open("rb") as file:
+            raw = file.read(_REPORT_BYTES)
+        report.unlink()
+    except OSError:
+        return []
+    return raw.decode("utf-8", "replace").splitlines()
+
+
+def _conclude(run: TestRun, done: Completed, shown: Sequence[tuple[str, str]]) -> TestRun:
+    """Add what only the process tells: time, time-out, and the noise of a pytest that did not finish."""
+    run = replace(run, seconds=done.seconds)
+    if done.timed_out:
+        return replace(run, outcome=Outcome.TIMED_OUT)
+    if run.outcome is Outcome.BROKEN and not run.failures:
+        noise = steady("\n".join(done.output.strip().splitlines()[-_NOISE_LINES:]), shown)
+        return replace(run, detail=f"{noise}\n[exit code {done.exit_code}]".strip())
+    return run
