@@ -1,0 +1,1 @@
+"""Which replica holds which prefix: bindings in Redis, with a local mirror for when Redis is away."""

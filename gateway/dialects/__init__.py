@@ -1,0 +1,1 @@
+"""Wire formats: pure modules from a request body to the one internal `Conversation`."""

@@ -1,0 +1,1 @@
+"""Replicas and the choice among them."""

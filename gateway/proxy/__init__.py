@@ -1,0 +1,1 @@
+"""The way of a request through the gateway: read, plan, dispatch, relay."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import redis.asyncio
 
+from gateway.affinity.base import decode_binding
 from gateway.affinity.embedded import embedded_redis
 
 pytestmark = pytest.mark.anyio
@@ -141,3 +143,15 @@ async def test_tenants_do_not_share_bindings(engine, gateway, redis_url):
         await front.chat(talk("A", 1), {"authorization": f"Bearer {key}"})
     assert await front.metric("binding_lookups_total", result="miss") == 2
     assert await front.metric("binding_lookups_total", result="hit") == 0
+
+
+async def test_bindings_hold_the_engines_own_count(engine, gateway, redis_url, eventually):
+    upstream = await engine()
+    front = await gateway(upstream, redis_url=redis_url)
+    await front.chat([{"role": "user", "content": "x" * 4000}])
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+
+        async def counted():
+            return [decode_binding(await client.get(key)).tokens for key in await client.keys("sapwood:{*")] == [40]
+
+        await eventually(counted, "the count of the answer's usage")

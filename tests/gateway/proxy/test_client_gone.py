@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.anyio
 
-USER = [{"role": "user", "content": "hi"}]
+USER = [{"role": "user", "content": "long enough to count as recent work " * 100}]
 
 
 def body(stream):

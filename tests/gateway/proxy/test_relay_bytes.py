@@ -154,6 +154,7 @@ async def test_many_at_once_do_not_mix(engine, gateway):
     answers = await asyncio.gather(*(front.chat([{"role": "user", "content": str(n) * 200}]) for n in range(60)))
     assert all(str(n) * 200 in answer.text for n, answer in enumerate(answers))
     assert (await front.replica(upstream.url))["in_flight"] == 0
+    assert await front.metric("client_disconnects_total") == 0
 
 
 names = st.sampled_from([b"x-a", b"connection", b"te", b"x-sapwood-x", b"host", b"x-sapwood-epoch", b"server"])

@@ -1,0 +1,70 @@
+"""The shared store: a thin shell over redis-py with exactly the commands that bindings need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Protocol
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+
+STORE_ERRORS = (RedisError, OSError, TimeoutError, ValueError)
+"""Whatever a store that is down, read-only or full of garbage may raise."""
+
+REFUSALS = (ResponseError,)
+"""Those of them that a server which is there gave as its answer: read-only, out of memory."""
+
+
+class SharedStore(Protocol):
+    """What gateways share. Each method raises one of `STORE_ERRORS` when the store is away."""
+
+    async def read(self, keys: Sequence[str]) -> Sequence[bytes | None]: ...
+
+    async def write(self, values: Mapping[str, bytes], used_ms: int, ttl_ms: int) -> None: ...
+
+    async def first(self, key: str, value: str) -> str: ...
+
+    async def replace(self, key: str, value: str) -> None: ...
+
+    async def ping(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class RedisStore:
+    """Redis 7, Valkey, or anything that speaks their protocol."""
+
+    def __init__(self, url: str) -> None:
+        self._redis = Redis.from_url(
+            url,
+            protocol=2,
+            socket_connect_timeout=0.5,
+            socket_timeout=1.0,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._bind = self._redis.register_script(files("gateway.affinity").joinpath("bind.lua").read_bytes())
+
+    async def read(self, keys: Sequence[str]) -> Sequence[bytes | None]:
+        """One round trip. A key that holds no string reads as None."""
+        return [value if isinstance(value, bytes) else None for value in await self._redis.mget(keys)]
+
+    async def write(self, values: Mapping[str, bytes], used_ms: int, ttl_ms: int) -> None:
+        """Compare and set by last use, all keys at once."""
+        await self._bind(keys=list(values), args=[used_ms, ttl_ms, *values.values()])
+
+    async def first(self, key: str, value: str) -> str:
+        """Store `value` unless the key is set; the value that holds afterwards."""
+        old = await self._redis.set(key, value, nx=True, get=True)
+        return old.decode() if isinstance(old, bytes) else value
+
+    async def replace(self, key: str, value: str) -> None:
+        await self._redis.set(key, value)
+
+    async def ping(self) -> None:
+        await self._redis.ping()
+
+    async def close(self) -> None:
+        await self._redis.aclose()

@@ -1,0 +1,62 @@
+"""One probe of one replica: is it up, under which epoch, with which models. No state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from gateway.placement.replica import DownCause
+
+NOT_OFFERED = frozenset({404, 405, 501})
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    epoch: str | None
+    """What the replica announces; None for a server without `/info`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    cause: DownCause
+    detail: str
+
+
+async def probe_health(http: httpx.AsyncClient, url: str) -> Up | Down:
+    """`/health`, or `/v1/models` where there is none, then `/info` for the epoch."""
+    try:
+        health = await http.get(f"{url}/health")
+        if health.status_code in NOT_OFFERED:
+            health = await http.get(f"{url}/v1/models")
+        if health.status_code >= 500 or health.status_code in NOT_OFFERED:
+            return Down(DownCause.UNWELL, f"its health check answered {health.status_code}")
+        return Up(_epoch(await http.get(f"{url}/info")))
+    except httpx.TimeoutException:
+        return Down(DownCause.SILENT, "its health check timed out")
+    except httpx.HTTPError as error:
+        return Down(DownCause.GONE, f"no connection: {error or type(error).__name__}")
+
+
+async def probe_models(http: httpx.AsyncClient, url: str) -> Mapping[str, Mapping[str, Any]]:
+    """The entries of the replica's model list by id; empty when it does not tell."""
+    try:
+        answer = (await http.get(f"{url}/v1/models")).json()
+    except (httpx.HTTPError, ValueError, RecursionError):
+        return {}
+    data = answer.get("data") if isinstance(answer, dict) else None
+    entries = data if isinstance(data, list) else []
+    return {entry["id"]: entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)}
+
+
+def _epoch(info: httpx.Response) -> str | None:
+    if info.status_code != 200:
+        return None
+    try:
+        body = info.json()
+    except (ValueError, RecursionError):
+        return None
+    epoch = body.get("epoch") if isinstance(body, dict) else None
+    return str(epoch) if isinstance(epoch, str | int) and str(epoch) else None

@@ -1,0 +1,52 @@
+"""Which headers pass, in either direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+
+OURS = b"x-sapwood-"
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_SET_UPSTREAM = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"accept-encoding"}
+_SET_DOWNSTREAM = HOP_BY_HOP | {b"date", b"server"}
+_FROM_ENGINE = frozenset({b"x-sapwood-epoch", b"x-sapwood-node"})
+
+
+def to_upstream(headers: RawHeaders, *, tenant: str, session: str) -> list[tuple[bytes, bytes]]:
+    """The client's headers, minus hop-by-hop and its own `x-sapwood-*`, plus what the engine may trust.
+
+    Bodies are asked for uncompressed: the relay adds no delay by it on a local net, and usage can be read.
+    """
+    dropped = _SET_UPSTREAM | _named_by_connection(headers)
+    passed = [(k, v) for k, v in headers if k not in dropped and not k.startswith(OURS)]
+    return [
+        *passed,
+        (b"accept-encoding", b"identity"),
+        (b"x-sapwood-tenant", tenant.encode()),
+        (b"x-sapwood-session", session.encode()),
+    ]
+
+
+def to_client(headers: RawHeaders, *, replica: str) -> list[tuple[bytes, bytes]]:
+    """The upstream's headers, minus hop-by-hop, plus the replica that answered."""
+    lowered = [(name.lower(), value) for name, value in headers]
+    dropped = _SET_DOWNSTREAM | _named_by_connection(lowered)
+    passed = [(k, v) for k, v in lowered if k not in dropped and (not k.startswith(OURS) or k in _FROM_ENGINE)]
+    return [*passed, (b"x-sapwood-replica", replica.encode())]
+
+
+def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
+    return {token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")}

@@ -1,0 +1,78 @@
+"""Usage, read on the side from bytes that are relayed untouched.
+
+Only the end of an answer is kept: the last event of a stream, and the last field that servers write in a JSON
+body, is the usage. Chunks are joined before they are looked at, so where TCP cut them does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+STREAM_TAIL_BYTES = 64 * 1024
+JSON_LIMIT_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """None is "the upstream did not say", which is not 0."""
+
+    prompt_tokens: int | None
+    cached_tokens: int | None
+
+
+class UsageTap:
+    """Fed with every chunk; asked once, at the end."""
+
+    def __init__(self, content_type: str) -> None:
+        self.is_stream = content_type.startswith("text/event-stream")
+        self._limit = STREAM_TAIL_BYTES if self.is_stream else JSON_LIMIT_BYTES
+        self._chunks: deque[bytes] = deque()
+        self._held = 0
+        self._cut = False
+
+    def feed(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._held += len(chunk)
+        while self._held - len(self._chunks[0]) > self._limit:
+            self._held -= len(self._chunks.popleft())
+            self._cut = True
+
+    def usage(self) -> Usage | None:
+        tail = b"".join(self._chunks)
+        if self.is_stream:
+            return _last_in_stream(tail)
+        return None if self._cut else _in_object(tail)
+
+    def ends_event(self) -> bool:
+        """Whether the stream so far ends with a whole event (or has not begun)."""
+        tail = b"".join(list(self._chunks)[-4:])[-4:].replace(b"\r\n", b"\n")
+        return not tail or tail.endswith((b"\n\n", b"\r\r"))
+
+
+def _last_in_stream(tail: bytes) -> Usage | None:
+    for line in reversed(tail.splitlines()):
+        if line.startswith(b"data:") and b'"usage"' in line:
+            usage = _in_object(line[5:])
+            if usage is not None:
+                return usage
+    return None
+
+
+def _in_object(raw: bytes) -> Usage | None:
+    try:
+        body = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    usage = body.get("usage") if isinstance(body, dict) else None
+    if not isinstance(usage, dict):
+        return None
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return Usage(_count(usage.get("prompt_tokens")), _count(cached))
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
