@@ -54,7 +54,7 @@ async def race(
 
 async def _branch(loop: Loop, shadow: Shadow, slots: anyio.CapacityLimiter, won: Callable[[str], None]) -> None:
     label = loop.state.id.rpartition(".")[2]
-    place = Workplace(partial(shadow.worktree, label), slots)
+    place = Workplace(partial(shadow.worktree, label), slots, shadow.folder)
     try:
         async with place:
             status = await replace(loop, toolbox=place).run()

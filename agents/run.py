@@ -65,7 +65,7 @@ async def _run(options: Options, view: View, model: ChatModel) -> Report:
         slots = anyio.CapacityLimiter(branches.TOOL_PROCESSES)
         shadow = _shadow(stack, options, view, needed=count > 1)
         root = shadow.worktree("trunk") if shadow and count > 1 else options.repo
-        toolbox = await stack.enter_async_context(open_toolbox(root, slots))
+        toolbox = await stack.enter_async_context(open_toolbox(root, slots, repo=options.repo.resolve()))
         session = session or await _open(options, model, toolbox, branching=count > 1)
         view.note(f"session {session.state.id}, model {session.state.opened['model']}")
         if options.resume:

@@ -87,12 +87,18 @@ class McpToolbox:
 
 
 @asynccontextmanager
-async def open_toolbox(root: Path, slots: anyio.CapacityLimiter | None = None) -> AsyncIterator[Toolbox]:
-    """Sapwood's own tools on the sandbox `root`. Enter and leave in one task (the MCP client's rule)."""
+async def open_toolbox(
+    root: Path, slots: anyio.CapacityLimiter | None = None, *, repo: Path | None = None
+) -> AsyncIterator[Toolbox]:
+    """Sapwood's own tools on the sandbox `root`. Enter and leave in one task (the MCP client's rule).
+
+    `repo` is where `root` is a worktree of: its virtual environment runs the tests, a worktree has none.
+    """
     from tools.sandbox import Sandbox
     from tools.server import build_server
+    from tools.testing import own_python
 
-    with Sandbox(root) as sandbox:
+    with Sandbox(root, python=own_python(repo or root)) as sandbox:
         async with connect(build_server(sandbox), slots) as toolbox:
             yield toolbox
 

@@ -14,10 +14,12 @@ from agents.toolbox import Toolbox, ToolResult, open_toolbox
 
 
 class Workplace:
-    """A `Toolbox` and an async context manager; enter, call and leave in one task. `make` gives the worktree."""
+    """A `Toolbox` and an async context manager; enter, call and leave in one task. `make` gives the worktree
+    of `repo`.
+    """
 
-    def __init__(self, make: Callable[[], Path], slots: anyio.CapacityLimiter) -> None:
-        self._make, self._slots, self._stack = make, slots, AsyncExitStack()
+    def __init__(self, make: Callable[[], Path], slots: anyio.CapacityLimiter, repo: Path) -> None:
+        self._make, self._slots, self._repo, self._stack = make, slots, repo, AsyncExitStack()
         self._toolbox: Toolbox | None = None
         self.tree: Path | None = None
 
@@ -35,5 +37,6 @@ class Workplace:
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         if self._toolbox is None:
             self.tree = await anyio.to_thread.run_sync(self._make)
-            self._toolbox = await self._stack.enter_async_context(open_toolbox(self.tree, self._slots))
+            tools = open_toolbox(self.tree, self._slots, repo=self._repo)
+            self._toolbox = await self._stack.enter_async_context(tools)
         return await self._toolbox.call(name, arguments)

@@ -74,13 +74,13 @@ async def run_pytest(sandbox: Sandbox, *, target: str = "", seconds: float = 120
 
 def interpreter(sandbox: Sandbox) -> str:
     """The Python that the sandbox names, else the repository's own if it has one, else the one that runs us."""
-    if sandbox.python is not None:
-        return sandbox.python
-    for folder in (".venv", "venv"):
-        python = sandbox.root / folder / "bin" / "python"
-        if os.access(python, os.X_OK):
-            return str(python)
-    return sys.executable
+    return sandbox.python or own_python(sandbox.root) or sys.executable
+
+
+def own_python(repo: Path) -> str | None:
+    """The Python of the repository's virtual environment, if it has one."""
+    candidates = (repo / folder / "bin" / "python" for folder in (".venv", "venv"))
+    return next((str(python) for python in candidates if os.access(python, os.X_OK)), None)
 
 
 def _checked(sandbox: Sandbox, target: str) -> str:

@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.errors import StartError
+
+# The decoders that exist. Mistral is a Llama by another name; Qwen2 adds biases.
+ARCHITECTURES = ("llama", "mistral", "qwen2")
+
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A Llama-family decoder. Sizes count elements; `max_context` counts tokens."""
+    """A Llama-family decoder. Sizes count elements; `max_context` counts tokens.
+
+    `rope_scaling` is None or a mapping whose `rope_type` says how to read it: `linear` (factor), `llama3`
+    (factor, low_freq_factor, high_freq_factor, original_max_position_embeddings) or `factors` (factors: one
+    divisor for each rotary frequency, which is how GGUF files store llama3 scaling).
+    """
 
     architecture: str
     vocab_size: int
@@ -29,3 +39,17 @@ class ModelConfig:
     mlp_bias: bool = False
     eos_ids: frozenset[int] = field(default_factory=frozenset)
     bos_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kv_heads < 1 or self.heads % self.kv_heads:
+            raise StartError(f"the model's {self.heads} heads can't share {self.kv_heads} key-value heads evenly")
+        if self.head_dim % 2:
+            raise StartError(f"the model's head size {self.head_dim} is odd and can't be rotated")
+
+
+def require_supported(architecture: str, where: object) -> None:
+    """StartError, with the list of what is supported, for an architecture that no decoder here computes."""
+    if architecture not in ARCHITECTURES:
+        raise StartError(
+            f"{where}: architecture {architecture!r} is not supported; supported are {', '.join(ARCHITECTURES)}"
+        )

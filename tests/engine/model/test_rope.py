@@ -31,9 +31,7 @@ def test_scores_depend_on_distance_only():
     q, k = torch.randn(1, 1, 16), torch.randn(1, 1, 16)
 
     def score(at_q, at_k):
-        turned = [
-            rotate(x, rope.at(torch.tensor([p]), torch.float32)).flatten() for x, p in ((q, at_q), (k, at_k))
-        ]
+        turned = [rotate(x, rope.at(torch.tensor([p]), torch.float32)).flatten() for x, p in ((q, at_q), (k, at_k))]
         return torch.dot(*turned).item()
 
     assert score(9, 4) == pytest.approx(score(55, 50), abs=1e-4)

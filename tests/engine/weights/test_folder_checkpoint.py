@@ -35,7 +35,7 @@ def config(folder, **changes):
 def test_sizes_and_defaults(folder):
     read = config(folder)
     assert (read.head_dim, read.kv_heads, read.rope_theta, read.rms_eps) == (8, 2, 10000.0, 1e-6)
-    assert not (read.tied_head or read.attention_bias or read.mlp_bias)
+    assert [read.tied_head, read.attention_bias, read.output_bias, read.mlp_bias] == [False] * 4
     assert config(folder, num_key_value_heads=None).kv_heads == 4
     assert config(folder, head_dim=16).head_dim == 16
 

@@ -1,0 +1,111 @@
+"""The Llama family: pre-norm layers, rotary positions, grouped heads, a gated MLP.
+
+Llama, Mistral and Qwen2 differ in sizes and in where they have biases, which ModelConfig says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.attention.base import AttentionStep
+from engine.model.config import ModelConfig
+from engine.model.layers import Embedding, GatedMlp, RmsNorm
+from engine.model.linear import Projection, projection
+from engine.model.loading import Loader
+from engine.model.rope import Rope, Rotation, rotate
+from engine.weights.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class Attention:
+    """qkv: the three projections in one matrix, so that one product feeds rotation and cache."""
+
+    index: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    qkv: Projection
+    output: Projection
+
+    def __call__(self, x: Tensor, rotation: Rotation, attend: AttentionStep) -> Tensor:
+        tokens = len(x)
+        heads = self.qkv(x).view(tokens, self.heads + 2 * self.kv_heads, self.head_dim)
+        turned = rotate(heads[:, : -self.kv_heads], rotation)  # q and k at once
+        q, k = turned[:, : self.heads], turned[:, self.heads :]
+        mixed = attend(self.index, q, k, heads[:, -self.kv_heads :])
+        return self.output(mixed.reshape(tokens, self.heads * self.head_dim))
+
+
+@dataclass(frozen=True)
+class Layer:
+    attention_norm: RmsNorm
+    attention: Attention
+    mlp_norm: RmsNorm
+    mlp: GatedMlp
+
+    def __call__(self, x: Tensor, rotation: Rotation, attend: AttentionStep) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), rotation, attend)
+        return x.add_(self.mlp(self.mlp_norm(x)))
+
+
+class LlamaDecoder:
+    """A `Decoder`. The views that it hands to attention share memory within a step and may be strided."""
+
+    def __init__(self, config: ModelConfig, checkpoint: Checkpoint, dtype: torch.dtype) -> None:
+        loader = Loader(checkpoint, dtype)
+        self.config = config
+        self.dtype = dtype
+        self._rope = Rope(config)
+        self._embedding = Embedding(loader.matrix("model.embed_tokens", config.vocab_size, config.hidden_size))
+        self._layers = [_load_layer(config, loader, index) for index in range(config.layers)]
+        self._norm = loader.norm("model.norm")
+        self._head = projection(self._embedding.weight if config.tied_head else _load_head(config, loader))
+
+    @torch.inference_mode()
+    def forward(self, ids: Tensor, positions: Tensor, rows: Tensor, attend: AttentionStep) -> Tensor:
+        """See `Decoder.forward`."""
+        rotation = self._rope.at(positions, self.dtype)
+        x = self._embedding(ids)
+        for layer in self._layers:
+            x = layer(x, rotation, attend)
+        return self._head(self._norm(x[rows])).float()
+
+
+def _load_head(config: ModelConfig, loader: Loader) -> Tensor:
+    return loader.matrix("lm_head", config.vocab_size, config.hidden_size)
+
+
+def _load_layer(config: ModelConfig, loader: Loader, index: int) -> Layer:
+    prefix = f"model.layers.{index}"
+    return Layer(
+        attention_norm=loader.norm(f"{prefix}.input_layernorm"),
+        attention=_load_attention(config, loader, index),
+        mlp_norm=loader.norm(f"{prefix}.post_attention_layernorm"),
+        mlp=_load_mlp(config, loader, f"{prefix}.mlp"),
+    )
+
+
+def _load_attention(config: ModelConfig, loader: Loader, index: int) -> Attention:
+    prefix = f"model.layers.{index}.self_attn"
+    q_size, kv_size = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    parts = {f"{prefix}.q_proj": q_size, f"{prefix}.k_proj": kv_size, f"{prefix}.v_proj": kv_size}
+    return Attention(
+        index=index,
+        heads=config.heads,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        qkv=loader.fused(parts, config.hidden_size, config.attention_bias),
+        output=loader.fused({f"{prefix}.o_proj": config.hidden_size}, q_size, config.output_bias),
+    )
+
+
+def _load_mlp(config: ModelConfig, loader: Loader, prefix: str) -> GatedMlp:
+    inner = config.intermediate_size
+    parts = {f"{prefix}.gate_proj": inner, f"{prefix}.up_proj": inner}
+    return GatedMlp(
+        gate_up=loader.fused(parts, config.hidden_size, config.mlp_bias),
+        down=loader.fused({f"{prefix}.down_proj": config.hidden_size}, inner, config.mlp_bias),
+    )
