@@ -40,6 +40,14 @@ class ModelConfig:
     eos_ids: frozenset[int] = field(default_factory=frozenset)
     bos_id: int | None = None
 
+    @property
+    def parameters(self) -> int:
+        """How many weights the matrices hold; norms and biases are too few to count."""
+        attention = self.hidden_size * self.head_dim * 2 * (self.heads + self.kv_heads)
+        layer = attention + 3 * self.hidden_size * self.intermediate_size
+        heads = 1 if self.tied_head else 2
+        return self.layers * layer + heads * self.vocab_size * self.hidden_size
+
     def __post_init__(self) -> None:
         if self.kv_heads < 1 or self.heads % self.kv_heads:
             raise StartError(f"the model's {self.heads} heads can't share {self.kv_heads} key-value heads evenly")

@@ -33,6 +33,7 @@ async def info(http: Request) -> Response:
             "model": service.model,
             "epoch": service.epoch,
             "architecture": config.architecture,
+            "parameters": config.parameters,
             "max_context": limits.longest,
             "kv_tokens": service.engine.cache.capacity,
             "page_size": service.engine.cache.page_size,

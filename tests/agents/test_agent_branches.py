@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import subprocess
+import sys
 import tempfile
 import threading
 
@@ -192,3 +193,14 @@ def test_models_that_plan_share_a_run_of_the_tests(run, upstream):
     assert ended.status is Status.SOLVED
     assert upstream.bodies[0]["tool_choice"] == {"type": "function", "function": {"name": "run_tests"}}
     assert "1 failed, 1 passed" in upstream.bodies[1]["messages"][-1]["content"]
+
+
+def test_worktrees_run_the_tests_with_the_repository_s_own_python(run, repo, upstream):
+    python = repo / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nOWN=1 exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (repo / ".gitignore").write_text(".venv\n")
+    (repo / "test_own.py").write_text("import os\n\n\ndef test_own():\n    assert os.environ.get('OWN')\n")
+    by_branch(upstream, {"b2": GOOD})
+    assert race(run).status is Status.SOLVED

@@ -185,9 +185,7 @@ def generated(draw, tool_format):
     arguments = json.dumps({"path": body, "line": 1}, ensure_ascii=False)
     raw = body if "\n```" not in body else "x"
     calls = draw(
-        st.lists(
-            st.sampled_from([Call("run", "{}"), Call("read", arguments), Call("edit", code(raw))]), max_size=3
-        )
+        st.lists(st.sampled_from([Call("run", "{}"), Call("read", arguments), Call("edit", code(raw))]), max_size=3)
     )
     text = "\n".join(tool_format.render_call(call.name, call.arguments, TOOLS) for call in calls)
     if text and content:
@@ -213,9 +211,11 @@ def test_deltas_are_the_same_for_every_cut(tool_format, data):
     """Whole messages, messages broken off anywhere, and soup of what the formats are made of."""
     soup = st.lists(
         st.sampled_from(
-            ["```", "`", "run", "edit", "read", "\n", "x", "{}", "{", "}", '"', "\\", " ", ",", ":", "1"]
-            + ["<tool_call>", "</tool_call>", '"name"', '"arguments"', '"run"', "<", "\n```\n", "```edit\n"]
-            + [HERMES_CALL, '<tool_call>{"name":"run","arguments":']
+            [
+                *("```", "`", "run", "edit", "read", "\n", "x", "{}", "{", "}", '"', "\\", " ", ",", ":", "1"),
+                *("<tool_call>", "</tool_call>", '"name"', '"arguments"', '"run"', "<", "\n```\n", "```edit\n"),
+                *(HERMES_CALL, '<tool_call>{"name":"run","arguments":'),
+            ]
         ),
         max_size=12,
     ).map("".join)

@@ -108,9 +108,7 @@ def test_arguments_serve_as_text_and_as_a_mapping(print_it, expected):
 
 
 def test_continue_final_ends_within_the_last_message():
-    messages = read_messages(
-        [{"role": "user", "content": "count"}, {"role": "assistant", "content": "one two"}]
-    )
+    messages = read_messages([{"role": "user", "content": "count"}, {"role": "assistant", "content": "one two"}])
     assert template(CHATML).render(messages, continue_final=True) == "<s>user\ncount<e>\n<s>assistant\none two"
 
 

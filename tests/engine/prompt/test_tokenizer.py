@@ -7,6 +7,7 @@ import ast
 import dataclasses
 import inspect
 import json
+import re
 import time
 
 import pytest
@@ -17,6 +18,9 @@ from engine.errors import StartError
 from engine.prompt.tokenizer import load_tokenizer
 
 SOURCES = [inspect.getsource(module) for module in (argparse, ast, dataclasses, json, json.decoder)]
+# SmolLM2's vocabulary lacks some bytes: it can't write six control characters, nor the planes 4 to 11.
+UNWRITABLE = {0x04, 0x06, 0x13, 0x14, 0x16, 0x1D, 0xF1, 0xF2}
+WRITABLE = st.text(st.characters(codec="utf-8").filter(lambda c: not UNWRITABLE & set(c.encode())))
 HARD = [
     "字字😀 漢字かな交じり文 한국어",
     "👩‍👩‍👧‍👦 🇩🇪 é é ﬁ ß İ ſ",
@@ -41,9 +45,7 @@ def independent(smollm2_checkpoint):
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     added = [
         {"id": index, "content": token, **flags}
-        for index, (token, kind) in enumerate(
-            zip(tokens, metadata["tokenizer.ggml.token_type"], strict=True)
-        )
+        for index, (token, kind) in enumerate(zip(tokens, metadata["tokenizer.ggml.token_type"], strict=True))
         if kind == 3
     ]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -68,15 +70,28 @@ def test_equals_an_independent_tokenizer(tokenizer, independent, text):
     assert tokenizer.encode(text) == independent.encode(text, add_special_tokens=False)
 
 
-def test_equals_the_conversion_of_transformers_on_code(tokenizer, smollm2_path):
-    """That conversion leaves the rule of single digits out, which shows on digits that aren't ASCII only."""
+@pytest.fixture(scope="module")
+def converted(smollm2_path):
+    """The conversion from GGUF in `transformers`. It leaves out that the model takes each digit alone."""
     from transformers import AutoTokenizer
 
-    other = AutoTokenizer.from_pretrained(
-        smollm2_path.parent, gguf_file=smollm2_path.name, local_files_only=True
-    )
-    for text in SOURCES:
-        assert tokenizer.encode(text) == other.encode(text, add_special_tokens=False)
+    return AutoTokenizer.from_pretrained(smollm2_path.parent, gguf_file=smollm2_path.name, local_files_only=True)
+
+
+@pytest.mark.parametrize("text", SOURCES, ids=lambda text: repr(text[:20]))
+def test_equals_the_conversion_of_transformers_without_digits(tokenizer, converted, text):
+    text = re.sub(r"\d", "", text)
+    assert tokenizer.encode(text) == converted.encode(text, add_special_tokens=False)
+
+
+@pytest.mark.parametrize("text", SOURCES + HARD, ids=lambda text: repr(text[:20]))
+def test_equals_the_conversion_of_transformers_with_its_digits_put_right(tokenizer, converted, text):
+    from tokenizers import Tokenizer
+    from tokenizers.pre_tokenizers import Digits, Sequence
+
+    other = Tokenizer.from_str(converted.backend_tokenizer.to_str())
+    other.pre_tokenizer = Sequence([Digits(individual_digits=True), other.pre_tokenizer])
+    assert tokenizer.encode(text) == other.encode(text, add_special_tokens=False).ids
 
 
 @pytest.mark.parametrize("text", SOURCES + HARD, ids=lambda text: repr(text[:20]))
@@ -85,7 +100,7 @@ def test_round_trip_of_the_corpus(tokenizer, text):
 
 
 @settings(max_examples=300, deadline=None)
-@given(text=st.text())
+@given(text=WRITABLE)
 def test_round_trip_of_any_text(tokenizer, text):
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text

@@ -172,6 +172,7 @@ def test_a_client_that_leaves_frees_the_engine(http, service, base_url):
 def test_what_the_gateway_asks(http, service):
     info = http.get("/info").json()
     assert info["epoch"] == service.epoch == http.get("/ready").json()["epoch"]
+    assert 134e6 < info["parameters"] < 135e6
     assert http.get("/health").json() == {"status": "ok"}
     chat_body = {"model": "smollm2", "messages": HELLO, "max_tokens": 1}
     assert http.post("/v1/chat/completions", json=chat_body).headers["x-sapwood-epoch"] == service.epoch
