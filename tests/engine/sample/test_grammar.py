@@ -83,6 +83,13 @@ SCHEMAS = [
         "$ref": "#/$defs/tree",
     },
     {"const": {"a": [1, "b"]}},
+    {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 1, "maxProperties": 2},
+    {"type": "object", "patternProperties": {"^a+$": {"type": "null"}}, "additionalProperties": False},
+    {"type": "object", "propertyNames": {"pattern": "^x[0-9]$"}},
+    {"type": "array", "prefixItems": [{"type": "boolean"}, {"type": "null"}], "items": {"type": "integer"}},
+    {"oneOf": [{"type": "string", "format": "date"}, {"type": "integer", "exclusiveMinimum": 10}]},
+    {"allOf": [{"type": "object", "properties": {"k": {"type": ["string", "null"]}}, "required": ["k"]}]},
+    {"type": "array", "minItems": 2, "maxItems": 3, "items": {"type": "string", "minLength": 2}},
 ]
 
 
@@ -95,6 +102,14 @@ def test_a_random_walk_under_a_schema_is_valid(compiler, tokenizer, schema, stri
     assert len(ended) >= 6
     for text in ended:
         jsonschema.validate(json.loads(text), schema)
+
+
+def test_a_string_of_bounded_length_is_json(compiler, tokenizer):
+    grammar = compiler.json_schema({"type": "string", "minLength": 1, "maxLength": 3})
+    for text in ('"a"', '"字字字"', r'"\"\n\\"'):
+        assert accepts(grammar, tokenizer, text), text
+    for text in ('""', '"abcd"', '"a\tb"', '"a\x1b"', '"a\n"', r'"abc\n"', '"a"b"', r'"\x"'):
+        assert not accepts(grammar, tokenizer, text), text
 
 
 def test_strict_forbids_properties_that_are_not_named(compiler, tokenizer):
@@ -111,30 +126,37 @@ def test_a_json_object_is_any_object_and_nothing_else(compiler, tokenizer):
     assert not accepts(grammar, tokenizer, '{"a": }')
 
 
-@pytest.mark.parametrize("which", ["schema", "object", "fence", "hermes"])
-def test_white_space_ends(compiler, tokenizer, which):
-    """A model that always prefers white space still gets through the structure of the JSON."""
-    choice = ToolChoice(ChoiceMode.REQUIRED)
-    grammar = {
-        "schema": lambda: compiler.json_schema(SCHEMAS[0]),
-        "object": compiler.json_object,
-        "fence": lambda: compiler.structural_tag(FenceFormat().structural_tag([JSON], choice)),
-        "hermes": lambda: compiler.structural_tag(HermesFormat().structural_tag([JSON], choice)),
-    }[which]()
-    state = grammar.start()
-    blanks = 0
-    for _ in range(60):
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_white_space_is_bounded(compiler, tokenizer):
+    """Endless white space is the way for a model to stay within a schema and never to end."""
+    choice, tools = ToolChoice(ChoiceMode.REQUIRED), [Tool("run", "", NUMBER)]
+    fence_tag = FenceFormat().structural_tag(tools, choice)
+    hermes_tag = HermesFormat().structural_tag(tools, choice)
+    cases = [
+        (compiler.json_schema(NUMBER), "%s"),
+        (compiler.json_object(), "%s"),
+        (compiler.structural_tag(fence_tag), "```run\n%s\n```"),
+        (compiler.structural_tag(hermes_tag), '<tool_call>\n{"name": "run", "arguments": %s}\n</tool_call>'),
+    ]
+    for grammar, frame in cases:
+        for blank in (" ", "\n", "\t"):
+            assert accepts(grammar, tokenizer, frame % f'{{"n":{2 * blank}1}}')
+            for body in ('{%s"n": 1}', '{"n"%s: 1}', '{"n":%s1}', '{"n": 1%s}', '{"n": 1}%s', '%s{"n": 1}'):
+                assert not accepts(grammar, tokenizer, frame % (body % (3 * blank))), (frame, body)
+
+
+def test_a_model_that_only_wants_white_space_still_ends(compiler, tokenizer):
+    state = compiler.json_schema(NUMBER).start()
+    for _ in range(40):
         choices = allowed(compiler, state)
-        if EOS in choices:
+        blank = [token for token in choices if not tokenizer.token_bytes(token).strip() and token != EOS]
+        rest = [token for token in choices if not tokenizer.token_bytes(token)[:1].isdigit()]
+        token = (blank or rest or choices)[0]
+        assert state.accept(token)
+        if state.finished:
             return
-        blank = [token for token in choices if not tokenizer.token_bytes(token).strip()]
-        blanks = blanks + 1 if blank else 0
-        assert blanks < 8
-        # Otherwise the shortest token that isn't a digit, so that numbers and strings end too.
-        rest = sorted(
-            choices, key=lambda t: (tokenizer.token_bytes(t)[:1] not in b'"}`', len(tokenizer.token_bytes(t)))
-        )
-        assert state.accept(blank[0] if blank else rest[0])
     pytest.fail("the JSON never ended")
 
 
@@ -158,13 +180,22 @@ def test_a_state_can_go_back_fork_and_end(compiler, tokenizer):
     state.rollback(1)
     assert state.accept(tokenizer.encode("c")[0])
     assert twin.accept(second)
-    assert tokenizer.decode(twin.forced()) == "x"
+    assert tokenizer.encode("x")[0] in (*allowed(compiler, twin), *twin.forced())
     assert twin.accept(tokenizer.encode("x")[0])
     assert twin.complete
     assert not twin.finished
     assert twin.accept(EOS)
     assert twin.finished
     assert not twin.accept(EOS)
+
+
+def test_forced_tokens_are_a_beginning_of_what_must_come(compiler, tokenizer):
+    state = compiler.regex("def add\\(a, b\\):(x|y)").start()
+    forced = state.forced()
+    text = tokenizer.decode(forced)
+    assert len(text) > 4
+    assert "def add(a, b):".startswith(text)
+    assert all(state.accept(token) for token in forced)
 
 
 def test_a_padded_vocabulary_allows_no_token_that_does_not_exist(tokenizer):
@@ -193,6 +224,7 @@ def test_a_padded_vocabulary_allows_no_token_that_does_not_exist(tokenizer):
         ({"type": "array", "uniqueItems": True}, "uniqueItems"),
         ({"type": "number", "multipleOf": 3}, "multipleOf"),
         ({"allOf": [{"type": "integer"}, {"minimum": 4}]}, "allOf"),
+        ({"type": "string", "pattern": "^a*$", "maxLength": 3}, "length"),
         ({"type": "integer", "minimum": 5, "maximum": 1}, "minimum"),
     ],
     ids=str,
@@ -295,7 +327,8 @@ def test_tool_choice(compiler, tokenizer, tool_format, run, edit, wrong):
     assert tool_format.structural_tag((), AUTO) is None
     for text in ("Hello.", "```python\nx\n```\nbye", run, f"Sure.\n{run}", f"\n{edit}", f"{run}\n{edit}"):
         assert ok(AUTO, text), text
-    for text in (wrong, f"x{run}", f"{run} and", f"{run}\n", run[:-1]):
+    hidden = run.partition("\n")[0] + "\n" + edit  # a call's opening must not pass for content
+    for text in (wrong, hidden, f"x{run}", f"{run} and", f"{run}\n", run[:-1]):
         assert not ok(AUTO, text), text
     for text in (run, edit, f"{run}\n{edit}\n{run}"):
         assert ok(REQUIRED, text), text
@@ -309,6 +342,13 @@ def test_tool_choice(compiler, tokenizer, tool_format, run, edit, wrong):
     assert not ok(AUTO, f"{run}\n{edit}", parallel=False)
 
 
+@pytest.mark.parametrize("parameters", [{}, {"properties": {}}])
+def test_arguments_are_an_object_even_where_the_schema_does_not_say_so(compiler, tokenizer, parameters):
+    grammar = compiler.structural_tag(FenceFormat().structural_tag([Tool("t", "", parameters)], REQUIRED))
+    assert accepts(grammar, tokenizer, fence("t", "{}"))
+    assert not accepts(grammar, tokenizer, fence("t", '"x"'))
+
+
 def test_raw_bodies_are_held_to_what_is_enforced(compiler, tokenizer):
     grammar = compiler.structural_tag(FenceFormat().structural_tag(TOOLS, REQUIRED))
     assert accepts(grammar, tokenizer, fence("add", "def add(a, b):\n    return a + b"))
@@ -316,9 +356,15 @@ def test_raw_bodies_are_held_to_what_is_enforced(compiler, tokenizer):
     assert accepts(grammar, tokenizer, fence("pick", "bc"))
     assert not accepts(grammar, tokenizer, fence("pick", "b"))
     short = Tool("t", "", {"properties": {"x": {"type": "string", "maxLength": 3}}, "required": ["x"]})
-    grammar = compiler.structural_tag(FenceFormat().structural_tag([short], REQUIRED))
-    assert accepts(grammar, tokenizer, fence("t", "abc"))
-    assert not accepts(grammar, tokenizer, fence("t", "abcd"))
+    name = {"type": "string", "maxLength": 2}
+    both = Tool("b", "", {**JSON.parameters, "properties": {"n": name, "m": {"type": "integer"}}})
+    for tools in ([short], [short, both]):
+        grammar = compiler.structural_tag(FenceFormat().structural_tag(tools, REQUIRED))
+        assert accepts(grammar, tokenizer, fence("t", "abc"))
+        assert not accepts(grammar, tokenizer, fence("t", "abcd"))
+    assert accepts(grammar, tokenizer, fence("b", '{"n": "ab", "m": 2}'))
+    assert not accepts(grammar, tokenizer, fence("b", '{"n": "abc"}'))
+    assert not accepts(grammar, tokenizer, fence("b", '{"n": "\t"}'))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +376,7 @@ def test_whatever_is_generated_parses_and_renders_back(compiler, tokenizer, tool
     from engine.output.tools.base import render_message
 
     grammar = compiler.structural_tag(tool_format.structural_tag([JSON, RAW], choice))
-    starts = ["```run\n", "```edit\n```", "x\n```edit\n", "```edit\na\n"] if choice is AUTO else [""]
+    starts = ["```run", "```edit\n```", "x\n```edit\n", "```edit\na\n", "```"] if choice is AUTO else [""]
     ended = 0
     for seed in range(12):
         rng = random.Random(seed)

@@ -1,0 +1,204 @@
+"""Grammars that hold generated text to a JSON schema, a tool-call format, a regular expression or an EBNF, by xgrammar.
+
+A `Grammar` is compiled once and shared. A `GrammarState` follows one request through it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from engine.errors import RequestError
+from engine.prompt.tokenizer import Tokenizer
+from engine.sample.schema import check_schema, invalid
+
+CACHE_BYTES = 64 << 20
+MAX_SOURCE = 256 << 10
+MAX_WHITESPACE = 2
+_THREADS = 2
+
+# A character of a string with minLength or maxLength, as xgrammar 0.2 writes it. It lets control characters through,
+# which JSON forbids, and no escape, so that such a string could hold neither a quote nor a line feed.
+_BOUNDED = r"(([^\"\\\r\n]))"
+_BOUNDED_MENDED = r'(([^\0-\x1f\"\\]) | ("\\" [\"\\/bfnrt]))'
+
+
+class GrammarState:
+    """Where one request is in its grammar."""
+
+    def __init__(self, matcher: Any) -> None:
+        self._matcher = matcher
+
+    def fill(self, out: Tensor) -> None:
+        """Write the tokens that may come next into `out`, int32 [ceil(vocab / 32)], as a bitmask."""
+        self._matcher.fill_next_token_bitmask(out.view(1, -1), 0)
+
+    def accept(self, token: int) -> bool:
+        """Step over `token`; False, with nothing changed, if the grammar doesn't allow it."""
+        return not self.finished and bool(self._matcher.accept_token(token))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end-of-sequence token was accepted; nothing is allowed after it."""
+        return bool(self._matcher.is_terminated())
+
+    @property
+    def complete(self) -> bool:
+        """Whether the text up to here is whole, so that it may end now."""
+        return bool(self._matcher.is_completed())
+
+    def forced(self) -> list[int]:
+        """The tokens that must come next, as far as there is only one way on."""
+        return [int(token) for token in self._matcher.find_jump_forward_tokens()]
+
+    def rollback(self, tokens: int) -> None:
+        """Take back the last accepted `tokens`."""
+        self._matcher.rollback(tokens)
+
+    def fork(self) -> GrammarState:
+        """An independent state at the same place."""
+        return GrammarState(self._matcher.fork())
+
+
+class Grammar:
+    """A compiled grammar."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._compiled = compiled
+
+    def start(self) -> GrammarState:
+        """A state at the beginning."""
+        import xgrammar
+
+        return GrammarState(xgrammar.GrammarMatcher(self._compiled))
+
+
+class GrammarCompiler:
+    """Compiles grammars for one vocabulary and keeps the newest, up to a byte limit.
+
+    `vocab_size` is the width of the logits, which may exceed the tokenizer's. Every method raises
+    RequestError(code="invalid_schema"), whose `param` the caller gives, for what can't be compiled. May be called from
+    several threads.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        vocab_size: int,
+        eos_ids: Iterable[int],
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        import xgrammar
+
+        vocabulary = [_text_bytes(tokenizer, token_id) for token_id in range(vocab_size)]
+        info = xgrammar.TokenizerInfo(
+            vocabulary,
+            vocab_type=xgrammar.VocabType.RAW,
+            vocab_size=vocab_size,
+            stop_token_ids=sorted(eos_ids),
+        )
+        self.vocab_size = vocab_size
+        self._compiler = xgrammar.GrammarCompiler(info, max_threads=_THREADS, cache_limit_bytes=cache_bytes)
+
+    @property
+    def mask_words(self) -> int:
+        """The length of a row's bitmask."""
+        return (self.vocab_size + 31) // 32
+
+    def json_object(self) -> Grammar:
+        """Any JSON object."""
+        return self.json_schema({"type": "object"}, strict=False)
+
+    def json_schema(
+        self, schema: Any, strict: bool = True, *, param: str = "response_format.json_schema.schema"
+    ) -> Grammar:
+        """JSON that `schema` allows. `strict`: without properties that it doesn't name."""
+        import xgrammar
+
+        check_schema(schema, param, enforce=True)
+        text = _dump(schema, param)
+        options: dict[str, Any] = {"strict_mode": strict, "max_whitespace_cnt": MAX_WHITESPACE}
+        if not _bounds_strings(text):
+            return self._compile(lambda: self._compiler.compile_json_schema(text, **options), param)
+        return self._compile(lambda: self._compile_mended(xgrammar.Grammar.from_json_schema(text, **options)), param)
+
+    def structural_tag(self, tag: Mapping[str, Any], *, param: str = "tools") -> Grammar:
+        """Text with tagged parts, as a `ToolFormat` describes it. The schemas in it are checked first."""
+        for schema in _schemas_in(tag):
+            check_schema(schema, param, enforce=False)
+        import xgrammar
+
+        text = _dump(tag, param)
+        if not _bounds_strings(text):
+            return self._compile(lambda: self._compiler.compile_structural_tag(text), param)
+        return self._compile(lambda: self._compile_mended(xgrammar.Grammar.from_structural_tag(text)), param)
+
+    def regex(self, pattern: str, *, param: str = "guided_regex") -> Grammar:
+        """Text that matches the whole of `pattern`."""
+        _check_length(pattern, param)
+        return self._compile(lambda: self._compiler.compile_regex(pattern), param)
+
+    def ebnf(self, source: str, *, param: str = "guided_grammar") -> Grammar:
+        """Text of the grammar `source`, whose first rule is `root`."""
+        _check_length(source, param)
+        return self._compile(lambda: self._compiler.compile_grammar(source), param)
+
+    def _compile_mended(self, grammar: Any) -> Any:
+        return self._compiler.compile_grammar(str(grammar).replace(_BOUNDED, _BOUNDED_MENDED))
+
+    def _compile(self, compile_grammar: Callable[[], Any], param: str) -> Grammar:
+        try:
+            return Grammar(compile_grammar())
+        except RequestError:
+            raise
+        except (RuntimeError, ValueError, TypeError) as error:  # xgrammar has no type of its own for these
+            raise invalid(_reason(error), param) from None
+
+
+def _text_bytes(tokenizer: Tokenizer, token_id: int) -> bytes:
+    """A token as text. Special tokens are none: without bytes, no grammar ever allows one, except to stop."""
+    return b"" if tokenizer.is_special(token_id) else tokenizer.token_bytes(token_id)
+
+
+def _schemas_in(tag: Mapping[str, Any]) -> list[Any]:
+    """The JSON schemas of a structural tag, each once, in order."""
+    found: list[Any] = []
+    pending: list[Any] = [tag]
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, list):
+            pending += node
+        elif isinstance(node, Mapping) and node.get("type") == "json_schema":
+            if node["json_schema"] not in found:
+                found.append(node["json_schema"])
+        elif isinstance(node, Mapping):
+            pending += node.values()
+    return found
+
+
+def _bounds_strings(text: str) -> bool:
+    return '"minLength"' in text or '"maxLength"' in text
+
+
+def _dump(value: Any, param: str) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise invalid(str(error), param) from None
+    _check_length(text, param)
+    return text
+
+
+def _check_length(source: str, param: str) -> None:
+    if len(source) > MAX_SOURCE:
+        raise invalid(f"longer than {MAX_SOURCE} characters", param)
+
+
+def _reason(error: Exception) -> str:
+    """xgrammar's message without the time and the source line in front."""
+    first = str(error).strip().partition("\n")[0]
+    return first.partition("] ")[2].partition(": ")[2] or first or type(error).__name__
