@@ -22,7 +22,7 @@ setup: $(STAMP) model
 	@echo "ready: $(BIN)/sapwood --help"
 
 model: $(STAMP)
-	@$(BIN)/sapwood fetch smollm2
+	@$(BIN)/sapwood fetch smollm2 > /dev/null
 
 demo: $(STAMP) model
 	@$(BIN)/python examples/demo.py

@@ -62,9 +62,7 @@ class Child:
 
     def obituary(self) -> str:
         words = [line for line in self.said if not READY.match(line)]
-        return (
-            f"{self.name} ended with status {self.process.wait()}: {' / '.join(words[-3:]) or 'no message'}"
-        )
+        return f"{self.name} ended with status {self.process.wait()}: {' / '.join(words[-3:]) or 'no message'}"
 
 
 class Stack:

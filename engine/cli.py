@@ -8,25 +8,17 @@ import click
 
 
 @click.command(name="engine")
-@click.option(
-    "--model", default="smollm2", show_default=True, help="Known name, hub id, folder or .gguf file."
-)
+@click.option("--model", default="smollm2", show_default=True, help="Known name, hub id, folder or .gguf file.")
 @click.option("--served-name", help="The model's name in the API; by default taken from the model.")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8100, show_default=True, help="0 lets the system pick one.")
-@click.option(
-    "--dtype", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True
-)
+@click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="Threads of the tensor library.")
 @click.option("--max-context", type=click.IntRange(16), help="Tokens a request may have in all.")
 @click.option("--kv-tokens", type=click.IntRange(64), help="Capacity of the KV pool in tokens.")
 @click.option("--page-size", type=click.IntRange(1), default=1, show_default=True)
-@click.option(
-    "--step-tokens", type=click.IntRange(1), default=512, show_default=True, help="Token budget of a step."
-)
-@click.option(
-    "--max-running", type=click.IntRange(1), default=64, show_default=True, help="Requests in one batch."
-)
+@click.option("--step-tokens", type=click.IntRange(1), default=512, show_default=True, help="Token budget of a step.")
+@click.option("--max-running", type=click.IntRange(1), default=64, show_default=True, help="Requests in one batch.")
 @click.option("--check-every-step", is_flag=True, help="Recompute all cache counters after each step (slow).")
 def engine(**options: object) -> None:
     """Serve one model over OpenAI's API, with a radix tree of everything it has computed."""

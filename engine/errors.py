@@ -1,8 +1,8 @@
 """The engine's errors, each with what a person needs to act on it.
 
-    SapwoodError
-    ├── StartError        the engine can't start: one line, exit status 2
-    └── RequestError      one request is refused: an HTTP status and OpenAI's error shape
+SapwoodError
+├── StartError        the engine can't start: one line, exit status 2
+└── RequestError      one request is refused: an HTTP status and OpenAI's error shape
 """
 
 from __future__ import annotations

@@ -14,19 +14,11 @@ from agents.stack import SAPWOOD, Stack, StackError
 
 
 @click.command(name="up")
-@click.option(
-    "--model", default="smollm2", show_default=True, help="Known name, hub id, folder or .gguf file."
-)
-@click.option(
-    "--replicas", type=click.IntRange(1, 64), default=1, show_default=True, help="Engines to start."
-)
-@click.option(
-    "--redis", "redis_url", envvar="SAPWOOD_REDIS", help="URL of a Redis; by default one is started."
-)
+@click.option("--model", default="smollm2", show_default=True, help="Known name, hub id, folder or .gguf file.")
+@click.option("--replicas", type=click.IntRange(1, 64), default=1, show_default=True, help="Engines to start.")
+@click.option("--redis", "redis_url", envvar="SAPWOOD_REDIS", help="URL of a Redis; by default one is started.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where the gateway listens.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 lets the system pick."
-)
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 lets the system pick.")
 @click.option("--dtype", default="auto", show_default=True, help="Passed to the engines.")
 @click.option("--kv-tokens", type=click.IntRange(64), help="KV capacity of each engine in tokens.")
 def up(
@@ -51,16 +43,12 @@ def up(
             url = redis_url or _start_redis(stack)
             click.echo(f"starting {replicas} engine(s) with {model}", err=True)
             engines = [
-                stack.start(
-                    f"engine {i + 1}", *engine, "--threads", threads, env={"OMP_NUM_THREADS": threads}
-                )
+                stack.start(f"engine {i + 1}", *engine, "--threads", threads, env={"OMP_NUM_THREADS": threads})
                 for i in range(replicas)
             ]
             stack.wait_ready(engines)
             upstreams = [word for child in engines for word in ("--upstream", child.url)]
-            gateway = stack.start(
-                "gateway", "gateway", "--redis", url, "--host", host, "--port", str(port), *upstreams
-            )
+            gateway = stack.start("gateway", "gateway", "--redis", url, "--host", host, "--port", str(port), *upstreams)
             stack.wait_ready([gateway])
             _greet(gateway.url, model, time.monotonic() - began)
             raise StackError(stack.watch().obituary())

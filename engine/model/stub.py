@@ -20,9 +20,7 @@ _DIGIT = 64
 class StubDecoder:
     """Needs a float64 KV pool: sums stay exact for contexts of millions of tokens."""
 
-    def __init__(
-        self, vocab_size: int = 997, max_context: int = 4096, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
+    def __init__(self, vocab_size: int = 997, max_context: int = 4096, eos_ids: frozenset[int] = frozenset()) -> None:
         self.config = ModelConfig(
             "stub", vocab_size, _DIM, _DIM, layers=1, heads=2, kv_heads=1, head_dim=_DIM,
             max_context=max_context, eos_ids=eos_ids,

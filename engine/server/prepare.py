@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.errors import RequestError
 from engine.output.text import TextOutput
 from engine.output.tools.base import ToolFormat
-from engine.output.tools.tool import Tool, read_choice, read_tools
+from engine.output.tools.tool import ChoiceMode, Tool, ToolChoice, read_choice, read_tools
 from engine.prompt.messages import read_messages
 from engine.prompt.template import ChatTemplate
 from engine.prompt.tokenizer import Tokenizer
@@ -29,7 +29,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class ChatCall:
-    """One chat request: its prompt, a request of the engine for each choice, and the tools it offers."""
+    """One chat request: its prompt, a request of the engine for each choice, and the tools it may call."""
 
     prompt: Prompt
     requests: list[Request]
@@ -77,10 +77,11 @@ class Preparer:
     def chat(self, body: ChatRequest, caller: Caller) -> ChatCall:
         """Raises RequestError before anything is scheduled."""
         tools = read_tools(body.tools)
-        grammar = self._grammar(body, tools)
+        choice = read_choice(body.tool_choice, tools)
+        grammar = self._grammar(body, tools, choice)
         prompt = self._chat_prompt(body, tools, caller)
         requests = self._requests(body, prompt, body.limit, body.logprob_count, caller, grammar)
-        return ChatCall(prompt, requests, tools)
+        return ChatCall(prompt, requests, () if choice.mode is ChoiceMode.NONE else tools)
 
     def history(self, body: ChatRequest, caller: Caller) -> list[int]:
         """The token ids of a conversation, with the opening of the next answer."""
@@ -162,8 +163,7 @@ class Preparer:
             )
         return min(room, limit) if limit is not None else room
 
-    def _grammar(self, body: ChatRequest, tools: tuple[Tool, ...]) -> Grammar | None:
-        choice = read_choice(body.tool_choice, tools)
+    def _grammar(self, body: ChatRequest, tools: tuple[Tool, ...], choice: ToolChoice) -> Grammar | None:
         tag = self.tool_format.structural_tag(tools, choice, body.parallel_tool_calls is not False)
         if tag is not None:
             return self.compiler.structural_tag(tag)

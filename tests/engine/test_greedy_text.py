@@ -63,9 +63,7 @@ def prompts(smollm2_checkpoint):
     tokenizer = load_tokenizer(metadata, folder)
     source = load_chat_template(metadata, folder)
     template = ChatTemplate(source, tokenizer.bos, tokenizer.eos, format_for(source))
-    return [
-        tokenizer.encode(template.render(read_messages([{"role": "user", "content": chat}]))) for chat in CHATS
-    ]
+    return [tokenizer.encode(template.render(read_messages([{"role": "user", "content": chat}]))) for chat in CHATS]
 
 
 def test_ten_chats(smollm2_checkpoint, reference, prompts):
