@@ -1,12 +1,12 @@
 """A stack of processes that start together and end together: Redis, engines, gateway.
 
 Each child is an ordinary `sapwood` command that prints one line, `sapwood NAME ready at URL`, when it serves. It
-runs in a process group of its own, and its standard input is a pipe from here: whatever way this process ends,
-the children are ended too.
+runs in a process group of its own, and whatever way this process ends, the children are ended too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import re
@@ -107,10 +107,8 @@ class Stack:
             _signal(child, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
         for child in reversed(self.children):
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                pass
             _signal(child, signal.SIGKILL)
             child.process.wait()
 
@@ -123,10 +121,8 @@ class Stack:
 
 def _signal(child: Child, number: signal.Signals) -> None:
     """To the whole group of the child: what it started ends with it."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child.process.pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _die_with_parent() -> Callable[[], None] | None:
