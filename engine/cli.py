@@ -13,6 +13,13 @@ import click
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8100, show_default=True, help="0 lets the system pick one.")
 @click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True)
+@click.option(
+    "--quant",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="Whether 4-bit weights are multiplied as stored where that is faster.",
+)
 @click.option("--threads", type=click.IntRange(1), help="Threads of the tensor library.")
 @click.option("--max-context", type=click.IntRange(16), help="Tokens a request may have in all.")
 @click.option("--kv-tokens", type=click.IntRange(64), help="Capacity of the KV pool in tokens.")

@@ -18,6 +18,8 @@ class EngineConfig(BaseModel):
     port: int = Field(default=8100, ge=0, le=65535)
 
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    quant: Literal["auto", "none"] = "auto"
+    """`auto` multiplies with 4-bit weights as they are stored, where that measures faster."""
     threads: int | None = Field(default=None, ge=1)
     max_context: int | None = Field(default=None, ge=16)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.attention.base import AttentionStep
+from engine.model.calibration import Calibration
 from engine.model.config import ModelConfig
 from engine.model.layers import Embedding, GatedMlp, RmsNorm
 from engine.model.linear import Projection, projection
@@ -54,8 +55,14 @@ class Layer:
 class LlamaDecoder:
     """A `Decoder`. The views that it hands to attention share memory within a step and may be strided."""
 
-    def __init__(self, config: ModelConfig, checkpoint: Checkpoint, dtype: torch.dtype) -> None:
-        loader = Loader(checkpoint, dtype)
+    def __init__(
+        self,
+        config: ModelConfig,
+        checkpoint: Checkpoint,
+        dtype: torch.dtype,
+        calibration: Calibration | None = None,
+    ) -> None:
+        loader = Loader(checkpoint, dtype, calibration)
         self.config = config
         self.dtype = dtype
         self._rope = Rope(config)

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from engine.errors import StartError
+from engine.model.calibration import Calibration
 from engine.model.layers import RmsNorm
-from engine.model.linear import Projection, projection
+from engine.model.linear import ByRows, Projection, int4_projection, projection
 from engine.weights.checkpoint import Checkpoint
+from engine.weights.int4 import stack
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Loader:
 
     checkpoint: Checkpoint
     dtype: torch.dtype
+    calibration: Calibration | None = None
+    """Decides where 4-bit kernels serve few rows; without one they are not used."""
 
     def matrix(self, name: str, rows: int, columns: int) -> Tensor:
         self._check(f"{name}.weight", (rows, columns))
@@ -37,7 +41,25 @@ class Loader:
     def fused(self, parts: Mapping[str, int], columns: int, bias: bool) -> Projection:
         """One linear whose output is that of all `parts` (name to rows), side by side in their order."""
         weight = self._stacked(parts, ".weight", (columns,))
-        return projection(weight, self._stacked(parts, ".bias", ()) if bias else None)
+        offset = self._stacked(parts, ".bias", ()) if bias else None
+        many = projection(weight, offset)
+        return self._with_int4(list(parts), many, offset, columns) if self.calibration else many
+
+    def _with_int4(self, names: list[str], many: Projection, bias: Tensor | None, columns: int) -> Projection:
+        """`many`, or both forms where the matrix is stored in 4 bits and those are faster for few rows."""
+        assert self.calibration is not None
+        blocks = [found for name in names if (found := self.checkpoint.int4(f"{name}.weight")) is not None]
+        few = int4_projection(stack(blocks), bias) if len(blocks) == len(names) else None
+        if few is None:
+            return many
+        outputs = sum(len(part.codes) for part in blocks)
+        limit = self.calibration.rows(
+            f"int4 {outputs} x {columns} {self.dtype}",
+            few,
+            many,
+            lambda rows: torch.ones(rows, columns, dtype=self.dtype),
+        )
+        return ByRows(few, many, limit) if limit else many
 
     def _stacked(self, parts: Mapping[str, int], suffix: str, inner: tuple[int, ...]) -> Tensor:
         """All shapes are checked first, so that a configuration that lies can't make us allocate."""

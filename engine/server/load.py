@@ -13,6 +13,7 @@ from engine.core import Engine
 from engine.errors import StartError
 from engine.model import load_decoder
 from engine.model.base import Decoder
+from engine.model.calibration import Calibration
 from engine.model.dtype import choose_dtype
 from engine.output.tools import format_for
 from engine.prompt.template import ChatTemplate, load_chat_template
@@ -43,7 +44,10 @@ def load_service(config: EngineConfig) -> Service:
         torch.set_num_threads(config.threads)
     checkpoint = open_checkpoint(resolve(config.model, home_folder()))
     dtype = choose_dtype(config.dtype)
-    decoder = load_decoder(checkpoint, dtype)
+    calibration = Calibration(home_folder() / "calibration.json") if config.quant == "auto" else None
+    decoder = load_decoder(checkpoint, dtype, calibration)
+    if calibration is not None:
+        calibration.save()
     engine = _engine(config, decoder, dtype)
     tokenizer = load_tokenizer(checkpoint.metadata, checkpoint.folder)
     source = load_chat_template(checkpoint.metadata, checkpoint.folder) or PLAIN_CHAT

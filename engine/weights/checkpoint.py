@@ -11,6 +11,7 @@ from torch import Tensor
 
 from engine.errors import StartError
 from engine.model.config import ModelConfig
+from engine.weights.int4 import Int4Blocks
 
 
 class Checkpoint(Protocol):
@@ -42,6 +43,10 @@ class Checkpoint(Protocol):
 
     def tensor(self, name: str, dtype: torch.dtype) -> Tensor:
         """A fresh tensor that the caller owns. StartError when it is missing or its type is unknown."""
+        ...
+
+    def int4(self, name: str) -> Int4Blocks | None:
+        """The 4-bit blocks of a matrix, rows in the order of `tensor`; None where it is stored otherwise."""
         ...
 
 

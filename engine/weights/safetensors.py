@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engine.errors import StartError
 from engine.weights.hf_config import read_config, read_json
+from engine.weights.int4 import Int4Blocks
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -40,6 +41,10 @@ class FolderCheckpoint:
         if not stored.is_floating_point():
             raise StartError(f"{self._folder}: tensor {name} is stored as {stored.dtype}, which is not supported")
         return stored.to(dtype)
+
+    def int4(self, name: str) -> Int4Blocks | None:
+        """Folders of 4-bit weights have formats of their own, none of which is read yet."""
+        return None
 
     def _index(self) -> dict[str, Path]:
         """Which shard holds which tensor: from the index file, or from the only shards there are."""

@@ -1,0 +1,88 @@
+"""Which of two kernels is faster for how many rows: measured once a machine, kept in the cache folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+Kernel = Callable[[Tensor], Tensor]
+
+ROWS = (1, 2, 4, 8, 16, 32)
+TRIES = 5
+GAIN = 1.1
+"""How much faster the kernel for few rows must be: a tie isn't worth its rounding."""
+
+
+class Calibration:
+    """Remembers each answer under the machine and a name. Without a path nothing is kept."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._machine = f"{_processor()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+        self._known: dict[str, dict[str, int]] = _read(path)
+        self._changed = False
+
+    def rows(self, name: str, few: Kernel, many: Kernel, example: Callable[[int], Tensor]) -> int:
+        """Up to how many rows `few` beats `many` on `example(rows)`; 0 when it never does."""
+        known = self._known.setdefault(self._machine, {})
+        if name not in known:
+            known[name] = crossover(lambda kernel, rows: _seconds(kernel, example(rows)), few, many)
+            self._changed = True
+        return known[name]
+
+    def save(self) -> None:
+        """Losing it costs a fraction of a second at the next start, so a read-only folder is no error."""
+        if self._path is None or not self._changed:
+            return
+        temporary = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(self._known, indent=1, sort_keys=True))
+            temporary.replace(self._path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+
+
+def crossover(seconds: Callable[[Kernel, int], float], few: Kernel, many: Kernel) -> int:
+    """The largest of `ROWS` up to which `few` is faster all the way."""
+    limit = 0
+    for rows in ROWS:
+        if seconds(few, rows) * GAIN > seconds(many, rows):
+            break
+        limit = rows
+    return limit
+
+
+def _seconds(kernel: Kernel, x: Tensor) -> float:
+    """The best of a few tries, after one that warms up."""
+    kernel(x)
+    best = float("inf")
+    for _ in range(TRIES):
+        began = time.perf_counter()
+        kernel(x)
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def _read(path: Path | None) -> dict[str, dict[str, int]]:
+    """What was kept; nothing where the file is missing or damaged."""
+    try:
+        found = json.loads(path.read_text()) if path is not None else {}
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and all(isinstance(part, dict) for part in found.values()) else {}
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
