@@ -38,17 +38,20 @@ async def race(
     first = 1 + _forks_so_far(trunk.session)
     sessions = [trunk.session.fork(f"b{number}") for number in range(first, first + count)]
     winners: list[Winner] = []
-    async with anyio.create_task_group() as group:
-        for place, session in enumerate(sessions):
-            seed = None if trunk.seed is None else trunk.seed + first + place
-            loop = replace(trunk, session=session, seed=seed)
+    try:
+        async with anyio.create_task_group() as group:
+            for place, session in enumerate(sessions):
+                seed = None if trunk.seed is None else trunk.seed + first + place
+                loop = replace(trunk, session=session, seed=seed)
 
-            def won(patch: str, session: Session = session) -> None:
-                if not winners:
-                    winners.append(Winner(session, patch))
-                group.cancel_scope.cancel()
+                def won(patch: str, session: Session = session) -> None:
+                    if not winners:
+                        winners.append(Winner(session, patch))
+                    group.cancel_scope.cancel()
 
-            group.start_soon(partial(_branch, loop, shadow, slots, won))
+                group.start_soon(partial(_branch, loop, shadow, slots, won))
+    except ExceptionGroup as several:  # such as a full disk, under every session file at once
+        raise several.exceptions[0] from None
     return (winners[0] if winners else None), sessions
 
 

@@ -134,6 +134,8 @@ def _arguments_of(call: Call) -> tuple[dict[str, Any] | None, ToolResult | None]
     try:
         arguments = json.loads(call.arguments or "{}")
         problem = "" if isinstance(arguments, dict) else "they are not a JSON object"
+    except RecursionError:
+        arguments, problem = None, "they are nested too deeply"
     except ValueError as error:
         arguments, problem = None, str(error)
     if not problem:

@@ -23,7 +23,7 @@ import anyio
 import httpx
 
 from agents.state import Call, Message
-from agents.stream import Accumulator, cached_tokens
+from agents.stream import Accumulator, cached_tokens, count
 
 RETRY_DELAYS = (0.2, 0.6)
 """Seconds before the second and third try."""
@@ -106,7 +106,7 @@ class ChatModel:
             body = json.loads(await response.aread())
             models = body["data"] if isinstance(body, dict) else body
             return str(models[0]["id"])
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError, httpx.RequestError) as error:
             raise Refused(200, None, f"{self.base_url}/models lists no model: give one with --model") from error
         finally:
             await response.aclose()
@@ -117,7 +117,7 @@ class ChatModel:
         try:
             info = (await self._http.get(f"{root}/info", timeout=2)).json()
             return float(info["parameters"])
-        except (httpx.HTTPError, ValueError, LookupError, TypeError):
+        except (httpx.HTTPError, ValueError, LookupError, TypeError, RecursionError):
             return None
 
     async def complete(self, request: Mapping[str, Any], session: str, turn: int) -> Assistant:
@@ -148,13 +148,13 @@ class ChatModel:
         """The response, or an error worth another try; anything else is raised."""
         try:
             response = await self._http.send(request, stream=True)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             return Unreachable(f"no answer from {self.base_url}: {str(error) or type(error).__name__}")
         if response.is_success:
             return response
         try:
             status, (code, message) = response.status_code, _error_of(await response.aread())
-        except httpx.TransportError:
+        except httpx.RequestError:
             status, code, message = response.status_code, None, "the error text was cut off"
         await response.aclose()
         if status == 429 or status >= 500:
@@ -172,7 +172,9 @@ async def _read(response: httpx.Response, began: float, turn: int) -> Assistant:
             _raise_if_error(chunk, heard)
             if heard.feed(chunk) and first is None:
                 first = time.monotonic()
-    except httpx.TransportError as error:
+    except (AttributeError, TypeError, ValueError) as error:
+        raise Dropped(f"the stream is not chat completions: {error}", "".join(heard.content)) from error
+    except httpx.RequestError as error:
         why = str(error) or type(error).__name__
         raise Dropped(f"the stream broke off: {why}", "".join(heard.content)) from error
     if not complete and heard.finish_reason is None:
@@ -184,7 +186,7 @@ async def _read(response: httpx.Response, began: float, turn: int) -> Assistant:
 def _assistant(heard: Accumulator, turn: int, ttft: float, seconds: float) -> Assistant:
     calls = tuple(heard.calls(turn))
     reason = "tool_calls" if calls and heard.finish_reason in (None, "stop") else heard.finish_reason
-    prompt, completion = heard.usage.get("prompt_tokens"), heard.usage.get("completion_tokens")
+    prompt, completion = count(heard.usage, "prompt_tokens"), count(heard.usage, "completion_tokens")
     cached = cached_tokens(heard.usage)
     return Assistant(heard.message(turn), calls, reason, prompt, cached, completion, round(ttft, 4), round(seconds, 4))
 
@@ -209,7 +211,7 @@ async def _chunks(response: httpx.Response) -> AsyncIterator[dict[str, Any] | No
 def _parse(text: str) -> dict[str, Any]:
     try:
         chunk = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         chunk = None
     if not isinstance(chunk, dict):
         raise Dropped(f"the stream is not chat completions: {text[:80]!r}")
@@ -228,5 +230,5 @@ def _error_of(body: bytes) -> tuple[str | None, str]:
         error = json.loads(body)["error"]
         message = error["message"] if isinstance(error, dict) else str(error)
         return (error.get("code") if isinstance(error, dict) else None), " ".join(str(message).split())[:500]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None, " ".join(body.decode(errors="replace").split())[:200] or "no text"

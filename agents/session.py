@@ -79,10 +79,14 @@ class Session:
 
     def append(self, kind: Kind, **data: Any) -> None:
         event = Event(kind, data, time.time())
-        with self.path.open("ab") as file:
-            file.write(encode(event))
-            file.flush()
-            os.fsync(file.fileno())
+        with self.path.open("ab", buffering=0) as file:
+            before = file.seek(0, os.SEEK_END)
+            try:
+                _write_all(file.fileno(), encode(event))
+                os.fsync(file.fileno())
+            except OSError:  # the disk is full: no half line may stand before a later event
+                os.ftruncate(file.fileno(), before)
+                raise
         self._fold(event)
 
     def rest(self, status: Status, reason: str) -> None:
@@ -110,6 +114,11 @@ class Session:
         except (KeyError, TypeError, ValueError) as error:
             raise BadSession(f"{self.path.name}: event {self.count} ({event.kind}) lacks {error}") from error
         self.count += 1
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 @contextmanager

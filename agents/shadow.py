@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tools.sandbox.scratch import Scratch, remove
+
 _EXCLUDE = """\
 .sapwood/
 __pycache__/
@@ -29,6 +31,9 @@ node_modules/
 """
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 """Bytes in are bytes out, whatever the folder's own attributes say."""
+
+_NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+"""Git runs outside the sandbox, so no configuration that a command could have written may name a program."""
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "sapwood",
@@ -53,8 +58,11 @@ class Shadow:
     def __enter__(self) -> Self:
         if shutil.which("git") is None:
             raise ShadowError("git is not installed: branches and diffs need it")
-        self._home = Path(tempfile.mkdtemp(prefix="sapwood-"))
+        self._scratch = None if self.keep else Scratch("run")
+        self._home = self._scratch.path if self._scratch else Path(tempfile.mkdtemp(prefix="sapwood-kept-"))
         self._git_dir = self._home / "shadow.git"
+        self._git_dirs = {self.folder: self._git_dir}
+        # By work tree, noted when it is made: what it says about itself later, commands may have rewritten.
         try:
             self._prepare()
         except BaseException:
@@ -65,18 +73,19 @@ class Shadow:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.keep:
-            shutil.rmtree(self._home, ignore_errors=True)
+        if self._scratch:
+            self._scratch.close()
 
     def worktree(self, name: str, commit: str | None = None) -> Path:
         """A new worktree at a snapshot (default: the folder as it was at the beginning)."""
         path = self._home / name / (self.folder.name or "root")
         self._git("worktree", "add", "--quiet", "--detach", str(path), commit or self.base)
+        self._git_dirs[path] = Path((path / ".git").read_text().removeprefix("gitdir:").strip())
         return path
 
     def remove(self, worktree: Path) -> None:
         if not self.keep:
-            shutil.rmtree(worktree.parent, ignore_errors=True)
+            remove(worktree.parent)
 
     def diff(self, path: Path) -> str:
         """What changed in a worktree (or in the folder itself) since the beginning, as a git patch."""
@@ -103,32 +112,37 @@ class Shadow:
 
     def _tree(self, path: Path) -> str:
         """The id of a tree object that holds `path` as it is now."""
-        self._git("add", "--all", "--ignore-errors", at=path)
+        inner = (f":(exclude,literal){name}" for name in self._repositories_in(path))
+        self._git("add", "--all", "--ignore-errors", "--", ".", *inner, at=path)
         if path == self.folder and (tracked := self._tracked()):
             self._git("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=tracked)
         return self._git("write-tree", at=path).strip()
+
+    def _repositories_in(self, path: Path) -> list[str]:
+        """Repositories inside the folder, submodules too: their files are not ours, and git stops at an empty one."""
+        others = self._git("ls-files", "-z", "--others", "--exclude-standard", at=path)
+        return [name.rstrip("/") for name in others.split("\0") if name.endswith("/")]
 
     def _tracked(self) -> str:
         """What the user's own repository tracks and is still there: in, even where an ignore rule matches
         it.
         """
-        command = ["git", "-C", str(self.folder), "ls-files", "-z"]
+        command = ["git", *_NO_PROGRAMS, "-C", str(self.folder), "ls-files", "-z"]
         listed = subprocess.run(command, capture_output=True, env=_environment(), check=False)
         names = listed.stdout.decode(errors="surrogateescape").split("\0") if listed.returncode == 0 else []
         return "\0".join(name for name in names if name and os.path.lexists(self.folder / name))
 
     def _git(self, *arguments: str, at: Path | None = None, stdin: str = "", located: bool = True) -> str:
         path = at or self.folder
-        place = {"GIT_DIR": str(self._git_dir), "GIT_WORK_TREE": str(path)} if located else {}
-        if path != self.folder:
-            place = {}  # a worktree knows its own git directory
+        place = {"GIT_DIR": str(self._git_dirs[path]), "GIT_WORK_TREE": str(path)} if located else {}
         done = subprocess.run(
-            ["git", *arguments],
+            ["git", *_NO_PROGRAMS, *arguments],
             cwd=path,
             env={**_environment(), **place},
             input=stdin.encode(errors="surrogateescape"),
             capture_output=True,
             check=False,
+            start_new_session=True,  # Ctrl-C is ours to handle: a half-done snapshot would look like a fault of git
         )
         if done.returncode != 0:
             lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]

@@ -77,8 +77,9 @@ class Accumulator:
 
     def _part(self, part: Mapping[str, Any]) -> None:
         function = part.get("function") or {}
-        piece = self._piece(part.get("id") or "", part.get("index"), bool(function.get("name")))
-        piece.name = piece.name or function.get("name") or ""
+        name = str(function.get("name") or "")
+        piece = self._piece(str(part.get("id") or ""), part.get("index"), bool(name))
+        piece.name = piece.name or name
         _extend(piece.arguments, function.get("arguments"))
 
     def _piece(self, identity: str, index: int | None, named: bool) -> _Piece:
@@ -102,7 +103,12 @@ class Accumulator:
 def cached_tokens(usage: Mapping[str, Any]) -> int | None:
     """Prompt tokens the server did not compute, or None where it does not say."""
     details = usage.get("prompt_tokens_details")
-    value = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return count(details, "cached_tokens") if isinstance(details, Mapping) else None
+
+
+def count(usage: Mapping[str, Any], name: str) -> int | None:
+    """A number of tokens, or None where there is none or it is no number."""
+    value = usage.get(name)
     return value if isinstance(value, int) else None
 
 

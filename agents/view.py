@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agents.state import Turn
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from agents.report import Report
+
+
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters but tab and line feed, and those that change the direction of text."""
 
 
 class View(Protocol):
@@ -56,14 +61,16 @@ class Text:
 
         self._table(report)
         if report.diff:
-            self._console.print(Syntax(report.diff.rstrip(), "diff", theme="ansi_dark", background_color="default"))
+            self._console.print(
+                Syntax(shown(report.diff.rstrip()), "diff", theme="ansi_dark", background_color="default")
+            )
         if report.tests:
             self._line(report.tests.rstrip())
         style = "bold green" if report.status.exit_code == 0 else "bold red"
         self._line(f"{report.status.value.replace('_', ' ')}: {report.reason}", style)
 
     def _line(self, text: str, style: str | None = None) -> None:
-        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(shown(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
     def _table(self, report: Report) -> None:
         from rich.table import Table
@@ -102,6 +109,11 @@ class Json:
 def branch_of(session: str) -> str:
     """The branch's label; `main` for a session that is nobody's branch."""
     return session.partition(".")[2] or "main"
+
+
+def shown(text: str) -> str:
+    """`text` for a terminal: what a model, a test or a file says can neither move the cursor nor reorder a line."""
+    return _COMMANDS.sub(lambda found: repr(found[0])[1:-1], text).encode(errors="backslashreplace").decode()
 
 
 def _n(value: Any) -> str:

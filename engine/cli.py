@@ -26,6 +26,7 @@ import click
 @click.option("--page-size", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--step-tokens", type=click.IntRange(1), default=512, show_default=True, help="Token budget of a step.")
 @click.option("--max-running", type=click.IntRange(1), default=64, show_default=True, help="Requests in one batch.")
+@click.option("--drafts/--no-drafts", default=True, show_default=True, help="Guess repeated tokens and verify them.")
 @click.option("--check-every-step", is_flag=True, help="Recompute all cache counters after each step (slow).")
 def engine(**options: object) -> None:
     """Serve one model over OpenAI's API, with a radix tree of everything it has computed."""

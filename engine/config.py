@@ -31,5 +31,7 @@ class EngineConfig(BaseModel):
     max_running: int = Field(default=64, ge=1)
     max_waiting: int = Field(default=1024, ge=1)
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
+    drafts: bool = True
+    """Guess tokens from what was seen before and verify them in the same step; the output stays the same."""
     check_every_step: bool = False
     """Recompute every counter of the cache after each step (slow; for tests and bug hunts)."""

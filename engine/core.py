@@ -21,6 +21,7 @@ from engine.attention.cpu import CPUAttention
 from engine.attention.kv import KVTensors
 from engine.attention.plan import Segment, plan_attention
 from engine.cache.manager import KVCache
+from engine.draft.memory import DraftMemory
 from engine.model.base import Decoder
 from engine.sample.sampler import NOTHING_ALLOWED, Row, Sampled, sample
 from engine.schedule.request import Finish, Request, State
@@ -53,6 +54,8 @@ class Counters:
     cached_tokens: int = 0
     computed_tokens: int = 0
     generated_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     step_seconds: float = 0.0
     finished: dict[str, int] = field(default_factory=dict)
 
@@ -69,11 +72,17 @@ class Engine:
         page_size: int = 1,
         step_tokens: int = 512,
         max_running: int = 64,
+        drafts: bool = False,
         check_every_step: bool = False,
     ) -> None:
         self.decoder = decoder
         self.cache = KVCache(kv_tokens, page_size, debug=check_every_step)
-        self.scheduler = Scheduler(self.cache, step_tokens=step_tokens, max_running=max_running)
+        self.scheduler = Scheduler(
+            self.cache,
+            step_tokens=step_tokens,
+            max_running=max_running,
+            drafts=DraftMemory() if drafts else None,
+        )
         self.attention = CPUAttention(KVTensors(decoder.config, self.cache.capacity, dtype))
         self.counters = Counters()
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -106,6 +115,8 @@ class Engine:
         future: Future[T] = Future()
 
         def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 future.set_result(function(self.cache))
             except Exception as error:
@@ -153,42 +164,63 @@ class Engine:
         if not works:
             return events
         began = time.perf_counter()
-        logits, sampling = self._forward(works)
+        logits = self._forward(works)
         self.scheduler.advance(works)
+        sampling = [work for work in works if work.samples]
         if sampling:
-            events += [self._accept(*pair) for pair in zip(sampling, self._sample(sampling, logits), strict=True)]
-        self._count(works, len(sampling), time.perf_counter() - began)
+            sampled = iter(self._sample(sampling, logits))
+            for work in sampling:
+                events += self._verify(work, [next(sampled) for _ in range(1 + len(work.drafts))])
+        self._count(works, time.perf_counter() - began)
         return events
 
-    def _forward(self, works: list[Work]) -> tuple[torch.Tensor, list[Request]]:
-        """Logits for the requests whose known tokens are all computed with this step, in their order."""
-        ids = [token for work in works for token in work.request.known[work.start : work.start + work.count]]
-        positions = [p for work in works for p in range(work.start, work.start + work.count)]
-        ends, total = [], 0
+    def _forward(self, works: list[Work]) -> torch.Tensor:
+        """Logits after the last known token and after each draft, for the works that sample, in their order."""
+        ids = [token for work in works for token in _tokens(work)]
+        positions = [p for work in works for p in range(work.start, work.start + work.total)]
+        ends: list[int] = []
+        total = 0
         for work in works:
-            total += work.count
+            total += work.total
             if work.samples:
-                ends.append(total - 1)
+                ends += range(total - 1 - len(work.drafts), total)
         step = self.attention.step(plan_attention([_segment(work) for work in works]))
         tokens, places, rows = (torch.tensor(values, dtype=torch.int64) for values in (ids, positions, ends))
-        logits = self.decoder.forward(tokens, places, rows, step)
-        return logits, [work.request for work in works if work.samples]
+        return self.decoder.forward(tokens, places, rows, step)
 
-    def _sample(self, requests: list[Request], logits: torch.Tensor) -> list[Sampled]:
+    def _sample(self, works: list[Work], logits: torch.Tensor) -> list[Sampled]:
+        """What follows the last known token, and what would follow each draft if it is right."""
         rows = [
             Row(
-                params=request.sampling,
-                position=len(request.known),
-                prompt_ids=request.prompt,
-                output_ids=request.output,
-                mask=self._mask(request),
+                params=work.request.sampling,
+                position=len(work.request.known) + right,
+                prompt_ids=work.request.prompt,
+                output_ids=[*work.request.output, *work.drafts[:right]] if right else work.request.output,
+                mask=self._mask(work.request),
             )
-            for request in requests
+            for work in works
+            for right in range(1 + len(work.drafts))
         ]
         return sample(logits, rows)
 
+    def _verify(self, work: Work, sampled: list[Sampled]) -> list[Event]:
+        """Accept tokens for as long as the drafts are what would have been sampled without them."""
+        request, events = work.request, [self._accept(work.request, sampled[0])]
+        for right, draft in enumerate(work.drafts):
+            if request.state is not State.RUNNING or request.known[-1] != draft:
+                break
+            self.scheduler.confirm(request)
+            events.append(self._accept(request, sampled[right + 1]))
+        if request.drafter is not None:
+            request.drafter.verified(len(work.drafts), len(events) - 1)
+            request.drafter.append(request.known[-len(events) :])
+        self.counters.drafted_tokens += len(work.drafts)
+        self.counters.accepted_tokens += len(events) - 1
+        self.counters.generated_tokens += len(events)
+        return events
+
     def _mask(self, request: Request) -> torch.Tensor | None:
-        if request.grammar is None or request.grammar.finished:
+        if request.grammar is None or not request.constrained:
             return None
         mask = torch.full((self._mask_words,), -1, dtype=torch.int32)
         request.grammar.fill(mask)
@@ -205,7 +237,7 @@ class Engine:
             self.counters.prompt_tokens += len(request.prompt)
             self.counters.cached_tokens += request.cached or 0
         request.known.append(token)
-        if request.grammar is not None and not request.grammar.finished and not request.grammar.accept(token):
+        if request.grammar is not None and request.constrained and not request.grammar.accept(token):
             return self._end(request, Finish.ERROR, "the grammar refused a sampled token")
         if token in request.stop_ids:
             return self._end(request, Finish.STOP, sampled=sampled)
@@ -237,15 +269,18 @@ class Engine:
     def _note(self, finish: Finish) -> None:
         self.counters.finished[finish.value] = self.counters.finished.get(finish.value, 0) + 1
 
-    def _count(self, works: list[Work], sampled: int, seconds: float) -> None:
+    def _count(self, works: list[Work], seconds: float) -> None:
         counters = self.counters
         counters.steps += 1
         counters.step_seconds += seconds
-        counters.computed_tokens += sum(work.count for work in works)
-        counters.generated_tokens += sampled
+        counters.computed_tokens += sum(work.total for work in works)
 
 
 def _segment(work: Work) -> Segment:
     lease = work.request.lease
     assert lease is not None
-    return Segment(lease.slots(0, work.start), lease.slots(work.start, work.count), work.count)
+    return Segment(lease.slots(0, work.start), lease.slots(work.start, work.total), work.total)
+
+
+def _tokens(work: Work) -> list[int]:
+    return [*work.request.known[work.start : work.start + work.count], *work.drafts]

@@ -38,6 +38,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one Ctrl-C is enough; the stack ends by itself now
         up.send_signal(signal.SIGTERM)
         up.wait()
 
@@ -63,12 +64,22 @@ def _base_url(up: subprocess.Popen[str]) -> str | None:
 def _repair(url: str, repo: Path, options: argparse.Namespace) -> int:
     command = ["code", "-p", TASK, "--repo", str(repo), "--base-url", url]
     command += ["--branches", str(options.branches), "--seed", str(options.seed)]
-    status = subprocess.run([*SAPWOOD, *command], check=False).returncode
+    status = _run([*SAPWOOD, *command])
     if status == 0:
         subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=repo, check=False)
-    else:
+    elif status == 1:
         print("No branch passed the tests this time; nothing is staged here, so that can happen.")
     return status
+
+
+def _run(command: list[str]) -> int:
+    """Its exit status. After Ctrl-C, which it has got too, it is given the time to clean up."""
+    child = subprocess.Popen(command)
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        child.wait()
+        raise
 
 
 if __name__ == "__main__":

@@ -93,7 +93,8 @@ class CompilerTools:
         real = self._sandbox.resolve(path)
         if real.is_dir():
             found = (entry.path for entry in walk(self._sandbox, path) if not entry.is_folder)
-            files = [file for file in found if _ending(file) in _ENDINGS and _ending(file) not in _HEADERS]
+            sources = [file for file in found if _ending(file) in _ENDINGS and _ending(file) not in _HEADERS]
+            files = [file for file in sources if (self._sandbox.root / file).is_file()]  # a pipe would never end
             if not files:
                 raise ToolFault(f"there are no Python, C or C++ files in {path!r}")
             if len(files) > _MAX_FILES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -112,17 +113,14 @@ class _Tally:
 
 
 def fold(lines: Iterable[str], *, replace: Sequence[tuple[str, str]] = ()) -> TestRun:
-    """The run that the plugin's JSON lines tell. A last line that was cut off is ignored.
+    """The run that the plugin's JSON lines tell. A line that was cut off, or that a test wrote there, is ignored.
 
     `replace` maps text that differs from machine to machine, such as the root's path, to what is shown instead.
     """
     tally = _Tally()
     for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        _apply(tally, event, replace)
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            _apply(tally, json.loads(line), replace)
     return TestRun(
         _outcome(tally),
         tally.passed,
@@ -174,7 +172,7 @@ def _add_failure(tally: _Tally, event: dict[str, Any], replace: Sequence[tuple[s
     if len(tally.failures) < _KEPT_FAILURES:
         nodeid = event["nodeid"] or "collection"
         message, file = steady(event["message"], replace), steady(event["file"], replace)
-        tally.failures.append(Failure(nodeid, message, file, event["line"]))
+        tally.failures.append(Failure(nodeid, message, file, int(event["line"])))
 
 
 def _outcome(tally: _Tally) -> Outcome:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
+import traceback
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import ToolAnnotations
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
 from tools.compiler import CompilerTools
 from tools.edit import EditTools
 from tools.errors import ToolFault
+from tools.family import answer
 from tools.files import FileTools
 from tools.search import SearchTools
 from tools.shell import ShellTools
 from tools.testing import TestingTools
+
+_log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from tools.family import Family, ToolSpec
@@ -59,14 +65,24 @@ class _PlainTool(Tool):
                     raise ToolError(self._bad_arguments(cause)) from None
                 case ToolError() as cause:
                     raise cause from None
-                case _:
+                case None:
                     raise
+                case cause:
+                    raise ToolError(_defect(self.name, cause)) from None
 
     def _bad_arguments(self, error: ValidationError) -> str:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:4])
         required = self.parameters.get("required", ())
         names = (f"{name} (required)" if name in required else name for name in self.parameters["properties"])
         return f"bad arguments for {self.name}: {wrong}. It takes: {', '.join(names)}"
+
+
+def _defect(name: str, error: BaseException) -> str:
+    """One line for the log, for whoever repairs it, and one for the model, which is told no inside."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    _log.error("%s failed inside, at %s:%s: %s", name, Path(place.filename).name, place.lineno, what)
+    return f"{name} failed inside; that is a defect of the tool. Try another way."
 
 
 def _tool(spec: ToolSpec) -> Tool:
@@ -104,8 +120,21 @@ def _with_faults(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sendable(result: Any) -> Any:
-    """Text that JSON can carry: file names need not be UTF-8."""
-    return result.encode("utf-8", "backslashreplace").decode() if isinstance(result, str) else result
+    """Text that JSON can carry, however deep in a result: file names need not be UTF-8."""
+    match result:
+        case str():
+            return result.encode("utf-8", "backslashreplace").decode()
+        case list():
+            return [_sendable(part) for part in result]
+        case dict():
+            return {_sendable(name): _sendable(part) for name, part in result.items()}
+        case CallToolResult():
+            return answer(
+                _sendable("\n".join(part.text for part in result.content if isinstance(part, TextContent))),
+                _sendable(result.structured_content),
+                failed=bool(result.is_error),
+            )
+    return result
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:

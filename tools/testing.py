@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,20 +94,21 @@ def _checked(sandbox: Sandbox, target: str) -> str:
 def _configuration(sandbox: Sandbox) -> list[str]:
     """Keep pytest from taking up the configuration of a project around the root."""
     root = sandbox.root
+    place = [f"--rootdir={root}", f"--confcutdir={root}"]
     for name, section in _INI_SECTIONS.items():
-        with contextlib.suppress(OSError):
-            if section in (root / name).read_text(errors="replace"):
-                return [f"--rootdir={root}", f"--confcutdir={root}"]
-    empty = sandbox.home / "pytest.ini"
-    empty.write_text("[pytest]\n")
-    return [f"--rootdir={root}", f"--confcutdir={root}", "-c", str(empty)]
+        with contextlib.suppress(ToolFault):
+            if section.encode() in sandbox.jail.read(name, sandbox.limits.read_bytes):
+                return place
+    return [*place, "-c", os.devnull]
 
 
 def _events(report: Path) -> list[str]:
-    """The plugin's lines, read once and removed. None if pytest never got so far."""
+    """The plugin's lines, read once and removed; none if pytest never got so far. Tests can put anything in its
+    place: a link or a pipe is not read.
+    """
     try:
-        with report.open("rb") as file:
-            raw = file.read(_REPORT_BYTES)
+        with open(os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            raw = file.read(_REPORT_BYTES) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
         report.unlink()
     except OSError:
         return []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
+from tools.errors import ToolFault
 from tools.sandbox import Sandbox
 
 SKIPPED = frozenset(
@@ -18,6 +19,7 @@ SKIPPED = frozenset(
     )
 )  # fmt: skip
 MAX_ENTRIES = 50_000
+_MAX_PARTS = 100
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,20 @@ def _is_link(name: str, folder: int) -> bool:
         return True  # gone again: nothing to go into
 
 
+def _parts_of(pattern: str) -> list[str]:
+    """A glob's parts; several `**` in a row are one."""
+    parts = pattern.strip("/").split("/")
+    if len(parts) > _MAX_PARTS:
+        raise ToolFault(f"the glob has {len(parts)} parts, more than {_MAX_PARTS}")
+    return [part for at, part in enumerate(parts) if part != "**" or parts[at - 1 : at] != ["**"]]
+
+
 def matches(pattern: str, path: str) -> bool:
     """Whether a relative path fits a glob: without `/` by its name alone, else part by part, `**` for any folders."""
     pattern = pattern.removeprefix("./")
     if "/" not in pattern:
         return fnmatchcase(path.rpartition("/")[2], pattern)
-    globs, parts = pattern.strip("/").split("/"), path.split("/")
+    globs, parts = _parts_of(pattern), path.split("/")
 
     @cache
     def fits(glob: int, part: int) -> bool:

@@ -65,7 +65,10 @@ def _http_url(value: str) -> str:
 def _key(name: str | None) -> str | None:
     if name and not os.environ.get(name):
         raise click.UsageError(f"--api-key-env {name}: that variable is not set")
-    return os.environ.get(name or "SAPWOOD_API_KEY") or None
+    key = os.environ.get(name or "SAPWOOD_API_KEY", "")
+    if not (key.isascii() and key.isprintable()):
+        raise click.UsageError(f"${name or 'SAPWOOD_API_KEY'} is no API key: it has characters that no header can hold")
+    return key or None
 
 
 def _main(given: dict[str, Any], output: str) -> int:
@@ -116,4 +119,6 @@ async def _cancel_on_signal(scope: CancelScope) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
             scope.cancel()
-            return
+            break
+    for number in (signal.SIGINT, signal.SIGTERM):  # a second Ctrl-C must not break off the cleaning up
+        signal.signal(number, signal.SIG_IGN)

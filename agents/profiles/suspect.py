@@ -7,6 +7,7 @@ calls. Tests themselves are never suspects.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,11 +16,14 @@ from pathlib import Path
 
 from agents.facts import files_of
 from agents.verdict import Failure
+from tools.errors import PathFault
+from tools.sandbox.jail import Jail
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _FRAME = re.compile(r"([\w./-]+\.py):(\d+)")
 _TEST_FOLDERS = {"test", "tests", "testing"}
 _MOST_FILES = 2000
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,17 @@ def is_test(path: str) -> bool:
 
 def _sources(repo: Path) -> dict[str, str]:
     paths = [path for path in files_of(repo, _MOST_FILES) if path.endswith(".py")]
-    return {path: (repo / path).read_text(encoding="utf-8", errors="replace") for path in paths}
+    jail, texts = Jail(repo), {}
+    for path in paths:
+        with contextlib.suppress(PathFault):  # a pipe, a link that leaves the repository, or gone
+            texts[path] = jail.read(path, _MOST_BYTES).decode(errors="replace")
+    return texts
 
 
 def _functions(text: str) -> list[Function]:
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     return [node for node in ast.walk(tree) if isinstance(node, Function)]
 

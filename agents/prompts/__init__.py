@@ -15,5 +15,5 @@ def _template(name: str) -> Template:
 
 
 def prompt(name: str, /, **values: str) -> str:
-    """The text of `NAME.md` with its `$placeholders` filled."""
-    return _template(name).substitute(values)
+    """The text of `NAME.md` with its `$placeholders` filled. Always UTF-8: file names and arguments need not be."""
+    return _template(name).substitute(values).encode(errors="backslashreplace").decode()

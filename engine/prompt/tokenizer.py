@@ -52,9 +52,16 @@ class Tokenizer:
         }
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`. Special tokens written in it are recognised; none is added."""
-        ids: list[int] = self.raw.encode(well_formed(text), add_special_tokens=False).ids
+        """The ids of `text`. Special tokens written in it are recognised; none is added.
+
+        As a batch of one: only for batches does the library let other Python threads run meanwhile.
+        """
+        ids: list[int] = self.raw.encode_batch_fast([well_formed(text)], add_special_tokens=False)[0].ids
         return ids
+
+    def at_least(self, characters: int) -> int:
+        """Fewest tokens that a text of so many characters can have: a bound without the work of encoding it."""
+        return -(-characters // self._longest_token)
 
     def decode(self, ids: Sequence[int], skip_specials: bool = False) -> str:
         """The text of `ids`; bytes that are no UTF-8 become U+FFFD."""
@@ -75,6 +82,10 @@ class Tokenizer:
     @cached_property
     def special_ids(self) -> frozenset[int]:
         return frozenset(self.specials.values())
+
+    @cached_property
+    def _longest_token(self) -> int:
+        return max(1, *(len(self.token_bytes(token_id)) for token_id in range(self.vocab_size)))
 
     @property
     def bos(self) -> str:

@@ -9,6 +9,7 @@ it; the longest beginning that is remembered gives its ids verbatim, and only th
 from __future__ import annotations
 
 import re
+import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,13 +36,14 @@ class Encoder(Protocol):
 
 
 class Transcript:
-    """Remembers up to `max_tokens` ids; the turns used longest ago are forgotten first.
+    """Remembers up to `max_tokens` ids; the turns used longest ago are forgotten first. Thread-safe.
 
     `spliced` and `unknown` count the prompts that did and did not begin with a remembered turn.
     """
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
+        self._lock = threading.Lock()
         self._turns: OrderedDict[Key, array[int]] = OrderedDict()
         self.tokens = 0
         self.spliced = 0
@@ -58,28 +60,31 @@ class Transcript:
         if not ids or len(ids) > self._max_tokens:
             return
         key = Key(namespace, blake2b(well_formed(text).encode("utf-8"), digest_size=16).digest())
-        self._forget(key)
-        self._turns[key] = array("i", ids)
-        self.tokens += len(ids)
-        while self.tokens > self._max_tokens:
-            self._forget(next(iter(self._turns)))
+        with self._lock:
+            self._forget(key)
+            self._turns[key] = array("i", ids)
+            self.tokens += len(ids)
+            while self.tokens > self._max_tokens:
+                self._forget(next(iter(self._turns)))
 
     def encode(self, namespace: str, text: str, tokenizer: Encoder) -> list[int]:
         """The ids of `text`: remembered ones for the longest known beginning, the ordinary encoding for the rest."""
         text = well_formed(text)
-        found: tuple[Key, int] | None = None
-        for end, digest in _boundaries(text, tokenizer):
-            key = Key(namespace, digest)
-            if key in self._turns:
-                found = key, end
-        if found is None:
-            self.unknown += 1
-            return tokenizer.encode(text)
-        key, end = found
-        self.spliced += 1
-        self._turns.move_to_end(key)
+        known, end = self._recall(namespace, list(_boundaries(text, tokenizer)))
         rest = text[end:]
-        return [*self._turns[key], *(tokenizer.encode(rest) if rest else ())]
+        return [*known, *(tokenizer.encode(rest) if rest else ())]
+
+    def _recall(self, namespace: str, boundaries: list[tuple[int, bytes]]) -> tuple[Sequence[int], int]:
+        """The remembered ids of the longest known beginning, and where it ends in the text."""
+        with self._lock:
+            for end, digest in reversed(boundaries):
+                key = Key(namespace, digest)
+                if key in self._turns:
+                    self.spliced += 1
+                    self._turns.move_to_end(key)
+                    return self._turns[key], end
+            self.unknown += 1
+            return (), 0
 
     def _forget(self, key: Key) -> None:
         self.tokens -= len(self._turns.pop(key, ()))

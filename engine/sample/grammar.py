@@ -6,6 +6,8 @@ A `Grammar` is compiled once and shared. A `GrammarState` follows one request th
 from __future__ import annotations
 
 import json
+import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -24,6 +26,14 @@ _THREADS = 2
 # which JSON forbids, and no escape, so that such a string could hold neither a quote nor a line feed.
 _BOUNDED = r"(([^\"\\\r\n]))"
 _BOUNDED_MENDED = r'(([^\0-\x1f\"\\]) | ("\\" [\"\\/bfnrt]))'
+# From this many on xgrammar counts repetitions while generating: with a choice in them a mask takes most of a second,
+# with one class of characters next to nothing. So a string that may be this long holds no escapes.
+_COUNTED = 128
+_BOUNDED_LONG = r"(([^\0-\x1f\"\\]))"
+_BOUNDED_RULE = re.compile(rf"^(\w+) ::= {re.escape(_BOUNDED)}$", re.MULTILINE)
+_REPEATED = re.compile(r"(\w+)\{\d+, (-?\d+)\}")
+_BOUNDED_STRING = re.compile(r'(\w+)\{(\d+), (-?\d+)\} "\\""')
+_STRING_REST = re.compile(r"^(basic_string_sub\w*) ::= ", re.MULTILINE)
 
 
 class GrammarState:
@@ -124,22 +134,24 @@ class GrammarCompiler:
         options: dict[str, Any] = {"strict_mode": strict, "max_whitespace_cnt": MAX_WHITESPACE}
         if not _bounds_strings(text):
             return self._compile(lambda: self._compiler.compile_json_schema(text, **options), param)
-        return self._compile(lambda: self._compile_mended(xgrammar.Grammar.from_json_schema(text, **options)), param)
+        from_schema = xgrammar.Grammar.from_json_schema
+        return self._compile(lambda: self._compile_mended(from_schema(text, **options), enforce=True), param)
 
     def structural_tag(self, tag: Mapping[str, Any], *, param: str = "tools") -> Grammar:
         """Text with tagged parts, as a `ToolFormat` describes it. The schemas in it are checked first."""
-        for schema in _schemas_in(tag):
-            check_schema(schema, param, enforce=False)
         import xgrammar
 
         text = _dump(tag, param)
+        for schema in _schemas_in(tag):
+            check_schema(schema, param, enforce=False)
         if not _bounds_strings(text):
             return self._compile(lambda: self._compiler.compile_structural_tag(text), param)
-        return self._compile(lambda: self._compile_mended(xgrammar.Grammar.from_structural_tag(text)), param)
+        from_tag = xgrammar.Grammar.from_structural_tag
+        return self._compile(lambda: self._compile_mended(from_tag(text), enforce=False), param)
 
     def regex(self, pattern: str, *, param: str = "guided_regex") -> Grammar:
         """Text that matches the whole of `pattern`."""
-        _check_length(pattern, param)
+        check_schema({"pattern": pattern}, param, enforce=True)
         return self._compile(lambda: self._compiler.compile_regex(pattern), param)
 
     def ebnf(self, source: str, *, param: str = "guided_grammar") -> Grammar:
@@ -147,8 +159,8 @@ class GrammarCompiler:
         _check_length(source, param)
         return self._compile(lambda: self._compiler.compile_grammar(source), param)
 
-    def _compile_mended(self, grammar: Any) -> Any:
-        return self._compiler.compile_grammar(str(grammar).replace(_BOUNDED, _BOUNDED_MENDED))
+    def _compile_mended(self, grammar: Any, *, enforce: bool) -> Any:
+        return self._compiler.compile_grammar(_mended(str(grammar), enforce))
 
     def _compile(self, compile_grammar: Callable[[], Any], param: str) -> Grammar:
         try:
@@ -159,6 +171,29 @@ class GrammarCompiler:
             raise invalid(_reason(error), param) from None
 
 
+def _mended(ebnf: str, enforce: bool) -> str:
+    """A grammar of xgrammar's with its strings of bounded length made right, and fast to follow.
+
+    Behind the least characters of a string without a longest length its rest is an ordinary string. Unless the schema
+    must be enforced, a length that has to be counted is none: a tool's text needs its escapes more.
+    """
+    rest = _STRING_REST.search(ebnf)
+
+    def open_end(string: re.Match[str]) -> str:
+        name, least, most = string.groups()
+        bounded = int(most) >= 0 and (enforce or int(most) < _COUNTED)
+        return string[0] if bounded or rest is None else f"{name}{{{least}}} {rest[1]}"
+
+    ebnf = _BOUNDED_STRING.sub(open_end, ebnf)
+    longest = {name: int(count) for name, count in _REPEATED.findall(ebnf)}
+
+    def mend(rule: re.Match[str]) -> str:
+        counted = longest.get(rule[1], 0) >= _COUNTED
+        return f"{rule[1]} ::= {_BOUNDED_LONG if counted else _BOUNDED_MENDED}"
+
+    return _BOUNDED_RULE.sub(mend, ebnf)
+
+
 def _text_bytes(tokenizer: Tokenizer, token_id: int) -> bytes:
     """A token as text. Special tokens are none: without bytes, no grammar ever allows one, except to stop."""
     return b"" if tokenizer.is_special(token_id) else tokenizer.token_bytes(token_id)
@@ -166,18 +201,17 @@ def _text_bytes(tokenizer: Tokenizer, token_id: int) -> bytes:
 
 def _schemas_in(tag: Mapping[str, Any]) -> list[Any]:
     """The JSON schemas of a structural tag, each once, in order."""
-    found: list[Any] = []
-    pending: list[Any] = [tag]
+    found: dict[int, Any] = {}
+    pending: deque[Any] = deque([tag])
     while pending:
-        node = pending.pop(0)
+        node = pending.popleft()
         if isinstance(node, list):
             pending += node
         elif isinstance(node, Mapping) and node.get("type") == "json_schema":
-            if node["json_schema"] not in found:
-                found.append(node["json_schema"])
+            found[id(node["json_schema"])] = node["json_schema"]
         elif isinstance(node, Mapping):
             pending += node.values()
-    return found
+    return list(found.values())
 
 
 def _bounds_strings(text: str) -> bool:

@@ -6,6 +6,7 @@ refused here, by name and path. Size and depth are bounded first, since both sch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,11 @@ from engine.errors import RequestError
 
 MAX_DEPTH = 48
 MAX_NODES = 20_000
+MAX_PATTERNS = 2_048
+"""Of all patterns of a schema: their characters and repetitions. Compiling takes milliseconds for each of them, and
+nesting much deeper than this ends the process."""
+MAX_COUNTED_PROPERTIES = 64
+"""With `minProperties` or `maxProperties` a grammar grows with the square of the properties."""
 
 _TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}
 _UNSUPPORTED = {
@@ -29,6 +35,7 @@ _UNSUPPORTED = {
     "$dynamicRef",
     "$recursiveRef",
 }
+_COUNT = re.compile(r"[{,]\s*(\d+)(?=\s*[,}])", re.ASCII)
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SCHEMAS = ("items", "additionalProperties", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
@@ -41,6 +48,7 @@ def check_schema(schema: object, param: str, *, enforce: bool) -> None:
     """
     _check_size(schema, param)
     pending: list[tuple[str, object]] = [("", schema)]
+    patterns = 0
     while pending:
         path, node = pending.pop()
         if isinstance(node, bool):
@@ -48,6 +56,9 @@ def check_schema(schema: object, param: str, *, enforce: bool) -> None:
         if not isinstance(node, Mapping):
             raise invalid("a schema must be an object or a boolean", param, path)
         _check_keywords(node, schema, param, path, enforce=enforce)
+        patterns += sum(map(_pattern_size, _patterns(node)))
+        if patterns > MAX_PATTERNS:
+            raise invalid(f"patterns of more than {MAX_PATTERNS} characters and repetitions", param, path)
         pending += _children(node, param, path)
 
 
@@ -91,9 +102,21 @@ def _check_keywords(node: Mapping[str, Any], root: object, param: str, path: str
         raise invalid("`enum` must be an array with at least one value", param, f"{path}/enum")
     if not isinstance(node.get("pattern", ""), str):
         raise invalid("`pattern` must be a string", param, f"{path}/pattern")
+    if node.keys() & {"minProperties", "maxProperties"} and len(node.get("properties") or ()) > MAX_COUNTED_PROPERTIES:
+        raise invalid(f"more than {MAX_COUNTED_PROPERTIES} properties can't be counted", param, path)
     _check_reference(node.get("$ref"), root, param, f"{path}/$ref")
     if enforce:
         _check_enforceable(node, param, path)
+
+
+def _patterns(node: Mapping[str, Any]) -> Iterator[str]:
+    yield node.get("pattern", "")
+    named = node.get("patternProperties")
+    yield from named if isinstance(named, Mapping) else ()
+
+
+def _pattern_size(pattern: str) -> int:
+    return len(pattern) + sum(int(count[:9]) for count in _COUNT.findall(pattern))
 
 
 def _check_reference(reference: object, root: object, param: str, path: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from engine.cache.lease import Lease
+    from engine.draft.drafter import Drafter
     from engine.output.text import TextOutput
     from engine.sample.grammar import GrammarState
     from engine.sample.params import SamplingParams
@@ -59,6 +60,7 @@ class Request:
     """Prompt tokens that were not computed for this request, at its first admission."""
     waited: int = field(default=0, init=False)
     lease: Lease | None = field(default=None, init=False, repr=False)
+    drafter: Drafter | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.known = list(self.prompt)
@@ -74,6 +76,11 @@ class Request:
     @property
     def generated(self) -> int:
         return len(self.known) - len(self.prompt)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether a grammar decides which tokens may come next."""
+        return self.grammar is not None and not self.grammar.finished
 
     @property
     def prefilling(self) -> bool:

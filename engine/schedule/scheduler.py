@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections import deque
 
 from engine.cache.manager import KVCache
+from engine.draft.drafter import Drafter
+from engine.draft.memory import DraftMemory
 from engine.schedule.admission import admission_score, waits_for_sibling
 from engine.schedule.request import Finish, Request, State
 from engine.schedule.step import Work
 
 PUBLISH_EVERY = 64
 """Generated tokens are published to the tree in runs of this size, so that private tails stay short."""
+
+DRAFT_ROWS = 32
+"""Drafted tokens in a step, shared evenly by the running requests: with many, the step is full without them."""
 
 SCORED = 64
 """How many of the waiting requests are compared for admission in a step."""
@@ -23,8 +28,11 @@ SCORED = 64
 class Scheduler:
     """`plan` a step, compute it, then `advance` over it; `retire` what has ended."""
 
-    def __init__(self, cache: KVCache, *, step_tokens: int, max_running: int) -> None:
+    def __init__(
+        self, cache: KVCache, *, step_tokens: int, max_running: int, drafts: DraftMemory | None = None
+    ) -> None:
         self.cache = cache
+        self.drafts = drafts
         self.step_tokens = step_tokens
         self.max_running = max_running
         self.waiting: deque[Request] = deque()
@@ -37,6 +45,8 @@ class Scheduler:
 
     def submit(self, request: Request) -> None:
         self.waiting.append(request)
+        if self.drafts is not None:
+            request.drafter = Drafter(self.drafts, request.namespace, request.prompt)
 
     def abort(self, request: Request) -> None:
         """Only a mark: the memory is freed at the next fence, when no step is using it."""
@@ -60,8 +70,8 @@ class Scheduler:
                 continue
             count = min(request.uncomputed, budget)
             if self._make_room(request, count, works):
-                works.append(Work(request, request.computed, count))
-                budget = self.step_tokens - sum(work.count for work in works)
+                works.append(Work(request, request.computed, count, self._draft(request, budget - count)))
+                budget = self.step_tokens - sum(work.total for work in works)
         if retractions == self.retractions:
             self._admit(works, budget)
         return works
@@ -73,8 +83,14 @@ class Scheduler:
             assert request.lease is not None
             request.computed += work.count
             request.lease.advance(work.count)
-            if work.count > 1 or request.computed % PUBLISH_EVERY == 0:
+            if work.count > 1 or request.computed - request.lease.node.end >= PUBLISH_EVERY:
                 request.lease.commit(request.known[: request.computed])
+
+    def confirm(self, request: Request) -> None:
+        """The token just accepted had been drafted: it is computed already."""
+        assert request.lease is not None
+        request.computed += 1
+        request.lease.advance(1)
 
     def retire(self, request: Request, finish: Finish) -> None:
         """The single way out. What was computed stays in the tree for the next turn."""
@@ -86,8 +102,21 @@ class Scheduler:
         if request.lease is not None:
             request.lease.close(request.known[: request.computed])
             request.lease = None
+        if self.drafts is not None:
+            self.drafts.remember(request.namespace, request.output)
         if request.retain_seconds > 0:
             self.cache.retain(request.namespace, request.known[: request.computed], request.retain_seconds)
+
+    def _draft(self, request: Request, budget: int) -> tuple[int, ...]:
+        """Guesses to verify in the same step; none where a grammar decides, or where they would need memory."""
+        if request.drafter is None or request.uncomputed != 1 or request.constrained:
+            return ()
+        left = request.max_tokens - request.generated - 1
+        drafts = request.drafter.propose(min(budget, left, DRAFT_ROWS // len(self.running)))
+        assert request.lease is not None
+        if not drafts or not request.lease.grow(1 + len(drafts)):
+            return ()
+        return tuple(drafts)
 
     def _make_room(self, request: Request, count: int, works: list[Work]) -> bool:
         """Room for `count` tokens, retracting the youngest others for it. False: `request` itself gave way."""

@@ -9,11 +9,16 @@ from engine.schedule.request import Request
 
 @dataclass(frozen=True)
 class Work:
-    """Known tokens [start, start + count) of a request."""
+    """Known tokens [start, start + count) of a request, and `drafts`: guesses at what follows the last of them."""
 
     request: Request
     start: int
     count: int
+    drafts: tuple[int, ...] = ()
+
+    @property
+    def total(self) -> int:
+        return self.count + len(self.drafts)
 
     @property
     def samples(self) -> bool:

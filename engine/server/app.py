@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from engine.errors import RequestError
 from engine.server import cache_routes, routes
-from engine.server.errors import crashed, http_error, refused
+from engine.server.errors import crashed, http_error, hung_up, refused
 from engine.server.service import Service
 
 
@@ -40,7 +41,12 @@ def create_app(service: Service) -> Starlette:
             Route("/ready", cache_routes.ready),
             Route("/metrics", cache_routes.metrics),
         ],
-        exception_handlers={RequestError: refused, HTTPException: http_error, Exception: crashed},
+        exception_handlers={
+            RequestError: refused,
+            HTTPException: http_error,
+            ClientDisconnect: hung_up,
+            Exception: crashed,
+        },
         lifespan=lifespan,
     )
     app.state.service = service

@@ -20,9 +20,11 @@ async def read_json(request: Request, limit: int) -> dict[str, Any]:
 
 def parse_json(raw: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(raw)
+        body = json.loads(raw.decode("utf-8"))
         if b"\\ud" in raw.lower():
             json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"The body is not UTF-8 (byte {error.start}).", code="invalid_json") from None
     except RecursionError:
         raise RequestError("The body is nested too deeply.", code="invalid_json") from None
     except UnicodeEncodeError:

@@ -41,7 +41,7 @@ class CompletionAnswer:
                 self.index[request] = len(self.texts)
                 self.texts.append(self._echoed(prompt) if echo else "")
         self.finish: list[str | None] = [None] * len(self.texts)
-        self.logprobs: list[list[dict[str, Any]]] = [[] for _ in self.texts]
+        self.events: list[list[Event]] = [[] for _ in self.texts]
         self.error: str | None = None
 
     async def stream(self, events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
@@ -54,8 +54,9 @@ class CompletionAnswer:
             if event.request.error is not None:
                 yield sse(error_body(event.request.error, "generation_failed", status=500))
                 return
-            if event.text or finish:
-                yield self._chunk(index, event.text, finish)
+            logprobs = self._logprobs([event])
+            if event.text or finish or logprobs:
+                yield self._chunk(index, event.text, finish, logprobs)
         if self.include_usage:
             yield sse({**self._head(), "choices": [], "usage": total_usage(self.groups)})
         yield DONE
@@ -64,12 +65,12 @@ class CompletionAnswer:
         async for event in events:
             index = self.index[event.request]
             self.texts[index] += event.text
-            self._note_logprob(index, event)
+            self.events[index].append(event)
             if event.finish is not None:
                 self.finish[index] = event.finish.value
                 self.error = self.error or event.request.error
         choices = [
-            {"index": i, "text": text, "finish_reason": self.finish[i], "logprobs": self._logprobs(i)}
+            {"index": i, "text": text, "finish_reason": self.finish[i], "logprobs": self._logprobs(self.events[i])}
             for i, text in enumerate(self.texts)
         ]
         return {**self._head(), "choices": choices, "usage": total_usage(self.groups)}
@@ -77,25 +78,15 @@ class CompletionAnswer:
     def _echoed(self, prompt: Prompt) -> str:
         return prompt.text if prompt.text is not None else self.tokenizer.decode(prompt.ids)
 
-    def _note_logprob(self, index: int, event: Event) -> None:
-        sampled = event.sampled
-        if sampled is not None and event.request.sampling.logprobs is not None:
-            self.logprobs[index].append(
-                {
-                    "token": self._text(sampled.token),
-                    "logprob": sampled.logprob,
-                    "top": {self._text(token): logprob for token, logprob in sampled.top or []},
-                }
-            )
-
-    def _logprobs(self, index: int) -> dict[str, Any] | None:
-        found = self.logprobs[index]
+    def _logprobs(self, events: Sequence[Event]) -> dict[str, Any] | None:
+        """Of the tokens of some events; None where the request asked for none."""
+        found = [e.sampled for e in events if e.sampled is not None and e.sampled.logprob is not None]
         if not found:
             return None
         return {
-            "tokens": [entry["token"] for entry in found],
-            "token_logprobs": [entry["logprob"] for entry in found],
-            "top_logprobs": [entry["top"] for entry in found],
+            "tokens": [self._text(sampled.token) for sampled in found],
+            "token_logprobs": [sampled.logprob for sampled in found],
+            "top_logprobs": [{self._text(token): logprob for token, logprob in s.top or []} for s in found],
         }
 
     def _text(self, token: int) -> str:
@@ -104,6 +95,6 @@ class CompletionAnswer:
     def _head(self) -> dict[str, Any]:
         return {"id": self.id, "object": "text_completion", "created": self.created, "model": self.model}
 
-    def _chunk(self, index: int, text: str, finish: str | None) -> bytes:
-        choice = {"index": index, "text": text, "finish_reason": finish, "logprobs": None}
+    def _chunk(self, index: int, text: str, finish: str | None, logprobs: dict[str, Any] | None = None) -> bytes:
+        choice = {"index": index, "text": text, "finish_reason": finish, "logprobs": logprobs}
         return sse({**self._head(), "choices": [choice]})

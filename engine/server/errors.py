@@ -7,9 +7,11 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from engine.errors import RequestError
+
+CLIENT_CLOSED = 499
 
 log = logging.getLogger("sapwood.engine")
 
@@ -31,6 +33,11 @@ async def http_error(request: Request, error: Exception) -> JSONResponse:
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
     message = f"{request.method} {request.url.path}: {error.detail}"
     return JSONResponse(error_body(message, code, status=error.status_code), error.status_code)
+
+
+async def hung_up(_: Request, __: Exception) -> Response:
+    """The client left in the middle of its body: nobody reads this, and nothing went wrong here."""
+    return Response(status_code=CLIENT_CLOSED)
 
 
 async def crashed(_: Request, error: Exception) -> JSONResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from engine.core import Engine, Event
 from engine.errors import RequestError
@@ -26,10 +26,20 @@ class Dispatcher:
     def in_flight(self) -> int:
         return len(self._mailboxes)
 
-    async def run(self, requests: Sequence[Request]) -> AsyncIterator[Event]:
-        """Submit and yield events until each request has ended. Leaving early aborts the rest."""
-        if self.in_flight + len(requests) > self.max_waiting:
+    def check_room(self, requests: int) -> None:
+        """RequestError `queue_full` where so many more would be too many. Ask before the work of preparing them."""
+        if self.in_flight + requests > self.max_waiting:
             raise RequestError("The engine's queue is full; try again soon.", code="queue_full", status=429)
+
+    def run(self, requests: Sequence[Request]) -> AsyncGenerator[Event, None]:
+        """The events until each request has ended; the first step submits, and leaving early aborts the rest.
+
+        RequestError `queue_full` comes from the call itself, while an answer can still have a status.
+        """
+        self.check_room(len(requests))
+        return self._events(requests)
+
+    async def _events(self, requests: Sequence[Request]) -> AsyncGenerator[Event, None]:
         mailbox: asyncio.Queue[Event] = asyncio.Queue()
         open_requests = set(requests)
         for request in requests:

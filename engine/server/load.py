@@ -91,6 +91,7 @@ def _engine(config: EngineConfig, decoder: Decoder, dtype: torch.dtype) -> Engin
         page_size=config.page_size,
         step_tokens=config.step_tokens,
         max_running=config.max_running,
+        drafts=config.drafts,
         check_every_step=config.check_every_step,
     )
 

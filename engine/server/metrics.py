@@ -49,6 +49,8 @@ class EngineCollector(Collector):
         yield _counter("cached_tokens", "Prompt tokens that were served from the cache", counters.cached_tokens)
         yield _counter("computed_tokens", "Tokens whose KV was computed", counters.computed_tokens)
         yield _counter("generated_tokens", "Tokens sampled", counters.generated_tokens)
+        yield _counter("drafted_tokens", "Tokens drafted and verified", counters.drafted_tokens)
+        yield _counter("accepted_tokens", "Drafted tokens that were right", counters.accepted_tokens)
         yield _counter("evicted_tokens", "Tokens evicted from the tree", cache.evicted_tokens)
         yield _counter(
             "retractions", "Requests that gave their memory back and wait again", engine.scheduler.retractions

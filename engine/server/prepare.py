@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import threading
 from dataclasses import dataclass
 
 from engine.errors import RequestError
@@ -72,7 +71,6 @@ class Preparer:
         self.compiler = compiler
         self.limits = limits
         self.transcript = transcript
-        self._lock = threading.Lock()
 
     def chat(self, body: ChatRequest, caller: Caller) -> ChatCall:
         """Raises RequestError before anything is scheduled."""
@@ -103,23 +101,22 @@ class Preparer:
         output = list(request.output)
         if output and output[-1] in request.stop_ids:
             output.pop()
-        with self._lock:
-            self.transcript.remember(caller.tenant, prompt.text + request.text.text, [*prompt.ids, *output])
+        self.transcript.remember(caller.tenant, prompt.text + request.text.text, [*prompt.ids, *output])
 
     def _chat_prompt(self, body: ChatRequest, tools: tuple[Tool, ...], caller: Caller) -> Prompt:
         text = self.template.render(
             read_messages(body.messages),
             tools,
-            continue_final=body.continue_final_message,
+            continue_final=body.continue_final_message is True,
             extra=body.chat_template_kwargs,
         )
-        with self._lock:
-            return Prompt(text, self.transcript.encode(caller.tenant, text, self.tokenizer))
+        self._check_size(text, "messages")
+        return Prompt(text, self.transcript.encode(caller.tenant, text, self.tokenizer))
 
     def _prompt(self, prompt: str | list[int]) -> Prompt:
         if isinstance(prompt, str):
-            ids = self.tokenizer.encode(prompt)
-            return Prompt(prompt, ids)
+            self._check_size(prompt, "prompt")
+            return Prompt(prompt, self.tokenizer.encode(prompt))
         bad = next((i for i in prompt if i >= self.tokenizer.vocab_size), None)
         if bad is not None:
             raise RequestError(f"Token id {bad} is not in the vocabulary.", code="invalid_value", param="prompt")
@@ -134,7 +131,7 @@ class Preparer:
         caller: Caller,
         grammar: Grammar | None,
     ) -> list[Request]:
-        max_tokens = self._max_tokens(len(prompt.ids), limit)
+        max_tokens = self._max_tokens(len(prompt.ids), limit, "messages" if isinstance(body, ChatRequest) else "prompt")
         params = body.sampling(body.seed if body.seed is not None else secrets.randbits(62), logprobs)
         return [
             Request(
@@ -150,18 +147,27 @@ class Preparer:
             for choice in range(body.choices)
         ]
 
-    def _max_tokens(self, prompt: int, limit: int | None) -> int:
+    def _max_tokens(self, prompt: int, limit: int | None, param: str) -> int:
         if prompt == 0:
-            raise RequestError("The prompt is empty.", code="invalid_value", param="prompt")
+            raise RequestError("The prompt is empty.", code="invalid_value", param=param)
         room = self.limits.longest - prompt
         if room < 1:
-            raise RequestError(
-                f"This model's maximum context length is {self.limits.longest} tokens. However, your messages "
-                f"resulted in {prompt} tokens. Please reduce the length of the messages or completion.",
-                code="context_length_exceeded",
-                param="messages",
-            )
+            raise self._too_long(str(prompt), param)
         return min(room, limit) if limit is not None else room
+
+    def _check_size(self, text: str, param: str) -> None:
+        """Refuse what can't fit before it is tokenised: megabytes would take seconds of a core."""
+        fewest = self.tokenizer.at_least(len(text))
+        if fewest > self.limits.longest:
+            raise self._too_long(f"at least {fewest}", param)
+
+    def _too_long(self, tokens: str, param: str) -> RequestError:
+        return RequestError(
+            f"This model's maximum context length is {self.limits.longest} tokens. However, your {param} "
+            f"resulted in {tokens} tokens. Please reduce the length of the {param} or completion.",
+            code="context_length_exceeded",
+            param=param,
+        )
 
     def _grammar(self, body: ChatRequest, tools: tuple[Tool, ...], choice: ToolChoice) -> Grammar | None:
         tag = self.tool_format.structural_tag(tools, choice, body.parallel_tool_calls is not False)

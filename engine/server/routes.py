@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from anyio import to_thread
@@ -14,19 +15,18 @@ from engine.server.body import read_json, validate
 from engine.server.chat import ChatAnswer
 from engine.server.completions import CompletionAnswer
 from engine.server.disconnect import ClientGone, unless_gone
-from engine.server.errors import error_body
+from engine.server.errors import CLIENT_CLOSED, error_body
 from engine.server.prepare import Caller, Prompt
 from engine.server.service import Service, caller_of
 from engine.server.sse import stream
 from engine.server.wire import ChatRequest, CompletionRequest
-
-CLIENT_CLOSED = 499
 
 
 async def chat_completions(http: Request) -> Response:
     service: Service = http.app.state.service
     body = validate(ChatRequest, await read_json(http, service.config.max_body_bytes))
     service.check_model(body.model)
+    service.dispatcher.check_room(body.choices)
     caller = caller_of(http)
     call = await to_thread.run_sync(service.preparer.chat, body, caller)
     answer = ChatAnswer(
@@ -45,6 +45,7 @@ async def completions(http: Request) -> Response:
     service: Service = http.app.state.service
     body = validate(CompletionRequest, await read_json(http, service.config.max_body_bytes))
     service.check_model(body.model)
+    service.dispatcher.check_room(body.choices * len(body.prompts))
     groups = await to_thread.run_sync(service.preparer.completion, body, caller_of(http))
     answer = CompletionAnswer(service.model, service.preparer.tokenizer, groups, bool(body.echo), body.include_usage)
     events = service.run([request for _, requests in groups for request in requests])
@@ -77,6 +78,8 @@ async def _respond(
         whole = await unless_gone(http, answer.whole(events))
     except ClientGone:
         return Response(status_code=CLIENT_CLOSED)
+    except asyncio.CancelledError:  # only by the server, when its time to drain is over
+        return JSONResponse(error_body("This engine is shutting down.", "shutting_down", status=503), 503)
     if answer.error is not None:
         return JSONResponse(error_body(answer.error, "generation_failed", status=500), 500)
     return JSONResponse(whole, headers=service.headers())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import signal
 import socket
+from collections.abc import Iterator
 
 import uvicorn
 
@@ -29,6 +33,8 @@ def serve(config: EngineConfig) -> None:
 
 
 class _Server(uvicorn.Server):
+    """Says when it is ready, and takes a signal as the end of its work, not as a reason to die by it."""
+
     def __init__(self, config: uvicorn.Config, greeting: str) -> None:
         super().__init__(config)
         self._greeting = greeting
@@ -36,6 +42,13 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         print(self._greeting, flush=True)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
 
 
 def _listen(host: str, port: int) -> socket.socket:

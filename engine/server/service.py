@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from starlette.requests import Request as HTTPRequest
@@ -43,19 +44,19 @@ class Service:
     def headers(self) -> dict[str, str]:
         return {"x-sapwood-epoch": self.epoch}
 
-    async def run(self, requests: Sequence[Request]) -> AsyncIterator[Event]:
+    def run(self, requests: Sequence[Request]) -> AsyncGenerator[Event, None]:
         """The dispatcher's events, with the time to the first token noted."""
+        return self._timed(self.dispatcher.run(requests))
+
+    async def _timed(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         began = time.perf_counter()
         first = True
-        events = self.dispatcher.run(requests)
-        try:
+        async with aclosing(events):
             async for event in events:
                 if first and event.sampled is not None:
                     self.metrics.ttft.observe(time.perf_counter() - began)
                     first = False
                 yield event
-        finally:
-            await events.aclose()  # type: ignore[attr-defined]
 
 
 def caller_of(request: HTTPRequest) -> Caller:

@@ -12,7 +12,7 @@ Tokens = list[Annotated[StrictInt, Field(ge=0)]]
 
 
 class StreamOptions(BaseModel):
-    include_usage: bool = False
+    include_usage: bool | None = None
 
 
 class Sampling(BaseModel):
@@ -48,7 +48,7 @@ class Sampling(BaseModel):
 
     @property
     def include_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
+        return self.stream_options is not None and self.stream_options.include_usage is True
 
     def sampling(self, seed: int, logprobs: int | None) -> SamplingParams:
         """`seed` is the request's own or one drawn for it."""
@@ -87,7 +87,7 @@ class ChatRequest(Sampling):
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
-    continue_final_message: bool = False
+    continue_final_message: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
     @property

@@ -56,6 +56,10 @@ def refuse(status: int, message: str = "scripted", code: str | None = None) -> R
     return Reply(status=status, error={"error": {"message": message, "type": "x", "param": None, "code": code}})
 
 
+def deltas(*given: Any) -> Reply:
+    return Reply(list(given))
+
+
 Script = Callable[[dict[str, Any], dict[str, str]], Reply]
 
 
@@ -63,6 +67,7 @@ class Upstream:
     """`turns` are replayed in order; a function `script(body, headers)` may answer instead."""
 
     say, use, raw_call, refuse = staticmethod(say), staticmethod(use), staticmethod(raw_call), staticmethod(refuse)
+    deltas = staticmethod(deltas)
 
     def __init__(self) -> None:
         self.turns: list[Reply] = []

@@ -205,3 +205,11 @@ def test_help_imports_next_to_nothing():
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out == "[]\n"
+
+
+@pytest.mark.parametrize("key", ["kéy", "k\ny", "k€y"])
+def test_a_key_that_no_header_can_hold(repo, key):
+    result = CliRunner().invoke(code, ["-p", "x", "--repo", str(repo)], env={"SAPWOOD_API_KEY": key})
+    assert result.exit_code == 2
+    assert "$SAPWOOD_API_KEY" in result.output
+    assert key not in result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -190,3 +191,19 @@ def test_resuming_a_solved_session_asks_nothing(run, upstream, solution):
     asked = len(upstream.bodies)
     assert run.resume(ended.session).status is Status.SOLVED
     assert len(upstream.bodies) == asked
+
+
+def test_arguments_nested_without_end_are_told_to_the_model(run, upstream):
+    upstream.turns = [upstream.raw_call("list_files", "[" * 100_000, identity=f"c{n}") for n in range(3)]
+    report = run()
+    assert report.status is Status.NOT_SOLVED
+    assert "nested too deeply" in report.reason
+
+
+def test_a_prompt_that_is_not_utf8_is_sent_as_text(run, upstream, repo):
+    (repo / os.fsdecode(b"odd\xff.py")).touch()
+    upstream.turns = [upstream.refuse(400)]
+    run("repair \udcff")
+    sent = upstream.bodies[0]["messages"][1]["content"]
+    assert "repair \\udcff" in sent
+    assert "odd\\udcff.py" in sent

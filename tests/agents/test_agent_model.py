@@ -6,6 +6,7 @@ import socket
 import threading
 
 import anyio
+import httpx
 import pytest
 
 from agents import model as module
@@ -110,3 +111,44 @@ def test_the_first_model_and_a_size_nobody_tells(upstream):
             return await model.first_model(), await model.parameters()
 
     assert anyio.run(main) == ("scripted", None)
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [[1], "text", {"tool_calls": "abc"}, {"tool_calls": [5]}, {"tool_calls": [{"function": "ls"}]},
+     {"tool_calls": [{"index": [1], "function": {"name": "f"}}]}],
+    ids=str,
+)  # fmt: skip
+def test_chunks_of_another_shape_are_a_dropped_turn(upstream, delta):
+    upstream.turns = [upstream.deltas(delta)]
+    with pytest.raises(Dropped, match="not chat completions"):
+        ask(upstream.url)
+
+
+def test_a_chunk_nested_without_end_is_a_dropped_turn():
+    def answer(request):
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=f"data: {'[' * 200_000}\n\n")
+
+    with pytest.raises(Dropped, match="not chat completions"):
+        ask_through(answer)
+
+
+def test_an_answer_that_is_not_what_its_header_says_is_no_answer():
+    def answer(request):
+        return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=Plain())
+
+    with pytest.raises(Dropped):
+        ask_through(answer)
+
+
+class Plain(httpx.AsyncByteStream):
+    async def __aiter__(self):
+        yield b"plain"
+
+
+def ask_through(answer):
+    async def main():
+        async with ChatModel("http://model/v1", transport=httpx.MockTransport(answer)) as model:
+            return await model.complete(REQUEST, "s", 1)
+
+    return anyio.run(main)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import pytest
 
@@ -115,3 +117,17 @@ def test_events_are_one_ascii_line():
 def test_the_session_folder_is_hidden_from_git(tmp_path):
     folder_of(tmp_path)
     assert (tmp_path / ".sapwood" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_full_disk_leaves_no_half_line(session, monkeypatch):
+    whole, write, room = session.path.read_bytes(), os.write, [10]
+
+    def full(descriptor, data):
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[: room.pop()])
+
+    monkeypatch.setattr("agents.session.os.write", full)
+    with pytest.raises(OSError, match="No space"):
+        session.append(Kind.RESUME)
+    assert session.path.read_bytes() == whole

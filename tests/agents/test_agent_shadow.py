@@ -98,3 +98,36 @@ def test_everything_is_gone_afterwards_also_on_an_error(dirty):
     with pytest.raises(RuntimeError):
         fail()
     assert not made[0].parent.parent.exists()
+
+
+def test_what_a_worktree_says_of_itself_is_not_believed(tmp_path):
+    """A command may put a repository of its own, with programs to run, in the place of a worktree's `.git`."""
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / "file").write_text("old\n")
+    ran = tmp_path / "ran"
+    with Shadow(tmp_path / "repo") as shadow:
+        tree = shadow.worktree("one")
+        (tree / ".git").unlink()
+        subprocess.run(["git", "init", "--quiet"], cwd=tree, check=True)
+        subprocess.run(["git", "config", "core.fsmonitor", f"touch {ran}"], cwd=tree, check=True)
+        (tree / "file").write_text("new\n")
+        assert "+new" in shadow.diff(tree)
+    assert not ran.exists()
+
+
+def test_the_folders_own_configuration_runs_no_program(tmp_path):
+    ran = tmp_path / "ran"
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    subprocess.run(["git", "init", "--quiet"], cwd=repo, check=True)
+    subprocess.run(["git", "config", "core.fsmonitor", f"touch {ran}"], cwd=repo, check=True)
+    with Shadow(repo) as shadow:
+        shadow.diff(repo)
+    assert not ran.exists()
+
+
+def test_a_repository_inside_is_left_out_even_an_empty_one(tmp_path):
+    (tmp_path / "file").touch()
+    subprocess.run(["git", "init", "--quiet", "inner"], cwd=tmp_path, check=True)
+    with Shadow(tmp_path) as shadow:
+        assert sorted(path.name for path in shadow.worktree("one").iterdir()) == [".git", "file"]

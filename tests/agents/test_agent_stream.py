@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.stream import Accumulator, cached_tokens
+from agents.stream import Accumulator, cached_tokens, count
 
 
 def part(index=None, identity=None, name=None, arguments=None):
@@ -91,3 +91,8 @@ def test_cached_tokens_are_unknown_unless_reported():
     assert cached_tokens({"prompt_tokens_details": {"cached_tokens": 0}}) == 0
     assert cached_tokens({"prompt_tokens_details": None}) is None
     assert cached_tokens({}) is None
+
+
+def test_counts_that_are_no_numbers_are_unknown():
+    assert count({"prompt_tokens": "12"}, "prompt_tokens") is None
+    assert cached_tokens({"prompt_tokens_details": {"cached_tokens": "3"}}) is None

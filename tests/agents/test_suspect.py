@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -85,3 +86,15 @@ def test_more_failures_accuse_more(repo):
 @pytest.mark.parametrize("test", ["", "nowhere.py::test_x", "tests/test_it.py::test_gone"])
 def test_nobody_is_accused_without_evidence(repo, test):
     assert names(repo, Failure(test, "boom")) == []
+
+
+def test_only_files_of_the_repository_are_read(tmp_path):
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    (tmp_path / "outside.py").write_text("def secret(): pass\n")
+    os.symlink("../outside.py", repo / "link.py")
+    os.symlink("nowhere", repo / "dangling.py")
+    os.mkfifo(repo / "pipe.py")
+    (repo / "deep.py").write_text("x = " + "-" * 100_000 + "1\n")
+    (repo / "test_a.py").write_text("def test_a(): secret()\n")
+    assert suspects(repo, [Failure("test_a.py::test_a", "m", "link.py", 1)]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -90,3 +91,9 @@ def test_both_compilers_forms_are_read() -> None:
         Diagnostic("a.c", 3, 7, "error", "no.h: No such file"),
         Diagnostic("a.c", 9, 1, "warning", "old"),
     ]
+
+
+def test_a_pipe_is_not_compiled(call, root):
+    os.mkfifo(root / "pipe.py")
+    (root / "a.py").write_text("x = 1\n")
+    assert call("check_code").text == "no problems in 1 file"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -125,3 +126,38 @@ def test_calls_run_side_by_side(sandbox: Sandbox) -> None:
 
     anyio.run(go)
     assert texts == ["met\n[exit code 0]"] * 2
+
+
+def test_a_defect_is_one_line_for_the_model_and_one_for_the_log(call, monkeypatch, caplog):
+    monkeypatch.setattr("tools.files.read_text", lambda sandbox, path: [][0])
+    reply = call("read_file", path="x")
+    assert reply.failed
+    assert reply.text == "read_file failed inside; that is a defect of the tool. Try another way."
+    assert ["IndexError" in line.getMessage() and line.exc_info is None for line in caplog.records] == [True]
+
+
+def test_any_answer_can_be_sent(sandbox):
+    odd = os.fsdecode(b"test_odd\xff.py")
+    (sandbox.root / odd).write_text("def test_odd(: assert 0\n")
+
+    async def answers():
+        async with Client(build_server(sandbox)) as client:
+            for name in ("list_files", "check_code", "run_tests"):
+                yield await client.call_tool(name, {})
+
+    async def check():
+        async for result in answers():
+            assert "test_odd" in result.model_dump_json()
+
+    anyio.run(check)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("run_command", {"command": "echo \ud800"}), ("find_files", {"pattern": "**/" * 3000 + "x"})],
+)
+def test_odd_arguments_are_refused_with_a_reason(call, root, tool, arguments):
+    (root / "a.py").touch()
+    reply = call(tool, **arguments)
+    assert reply.failed
+    assert "failed inside" not in reply.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -198,3 +199,34 @@ def test_a_report_cut_in_the_middle_still_counts() -> None:
     ]
     run = fold([*map(json.dumps, events), '{"event": "te'])
     assert (run.outcome, run.passed, run.running) == (Outcome.BROKEN, 1, "t::b")
+
+
+def test_nothing_outside_is_written_through_a_link_that_a_command_left(call, sandbox, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for name in ("pytest.ini", "setup.cfg", "tox.ini"):
+        os.symlink(victim, sandbox.home / name)
+    (sandbox.root / "test_one.py").write_text("def test_one(): pass\n")
+    assert call("run_tests").text == "1 passed"
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["pytest.ini", "setup.cfg"])
+def test_a_pipe_as_configuration_is_not_waited_for(call, root, name):
+    os.mkfifo(root / name)
+    assert not call("run_tests", timeout=1).text.startswith("run_tests failed inside")
+
+
+@pytest.mark.parametrize("line", ["[]", "5", "{}", '{"event": "test"}', '{"event": "finish", "exit": []}', "[" * 9999])
+def test_a_line_that_a_test_put_into_the_report_changes_nothing(call, root, line):
+    (root / "test_one.py").write_text(
+        f"import os\n\ndef test_one():\n    open(os.environ['SAPWOOD_REPORT'], 'a').write({line!r} + chr(10))\n"
+    )
+    assert call("run_tests").text == "1 passed"
+
+
+def test_a_pipe_in_the_place_of_the_report_is_not_read(call, root):
+    (root / "test_one.py").write_text(
+        "import os\n\ndef test_one():\n    path = os.environ['SAPWOOD_REPORT']\n    os.unlink(path)\n    os.mkfifo(path)\n"
+    )
+    assert "pytest did not finish" in call("run_tests").text

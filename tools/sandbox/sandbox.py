@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +16,7 @@ from tools.sandbox.isolation import Isolation, best_isolation, bubblewrap, launc
 from tools.sandbox.jail import Jail
 from tools.sandbox.limits import Limits
 from tools.sandbox.process import Completed, run_launcher
+from tools.sandbox.scratch import Scratch
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _MAX_COMMAND = 100_000  # the kernel refuses a single argument above 128 KiB
@@ -46,8 +46,8 @@ class Sandbox:
         self.jail = Jail(root)
         self.root = self.jail.root
         self._keep_env = tuple(keep_env)
-        self._home = tempfile.TemporaryDirectory(prefix="sapwood-home-", ignore_cleanup_errors=True)
-        self.home = Path(os.path.realpath(self._home.name))
+        self._home = Scratch("tools")
+        self.home = self._home.path
         (self.home / "tmp").mkdir()
 
     def __enter__(self) -> Self:
@@ -60,7 +60,7 @@ class Sandbox:
 
     def close(self) -> None:
         """Remove the temporary home. Idempotent."""
-        self._home.cleanup()
+        self._home.close()
 
     @property
     def isolation(self) -> Isolation:
@@ -102,7 +102,11 @@ class Sandbox:
         argv = [_shell(), "-c", command] if isinstance(command, str) else list(command)
         if not argv or any("\0" in part for part in argv):
             raise ToolFault("the command is empty or has a NUL character")
-        if sum(len(part.encode(errors="surrogateescape")) for part in argv) > _MAX_COMMAND:
+        try:
+            size = sum(len(os.fsencode(part)) for part in argv)
+        except UnicodeEncodeError:
+            raise ToolFault("the command has characters that UTF-8 can't hold") from None
+        if size > _MAX_COMMAND:
             raise ToolFault(f"the command is longer than {_MAX_COMMAND} bytes; write it to a file first")
         seconds = self.limits.seconds if timeout is None else timeout
         return await run_launcher(

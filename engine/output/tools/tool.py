@@ -62,10 +62,11 @@ def read_tools(value: object, param: str = "tools") -> tuple[Tool, ...]:
     if not isinstance(value, list):
         raise _invalid(f"{param} must be an array", param)
     tools = tuple(_read_tool(item, f"{param}[{index}]") for index, item in enumerate(value))
-    names = [tool.name for tool in tools]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise _invalid(f"two tools are named {name!r}", f"{param}[{index}].function.name")
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        if tool.name in seen:
+            raise _invalid(f"two tools are named {tool.name!r}", f"{param}[{index}].function.name")
+        seen.add(tool.name)
     return tools
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import ClassVar
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,3 +104,18 @@ def test_the_result_always_decodes_to_the_text(tokenizer, texts):
             transcript.remember("a", text, ids)
         for other in texts:
             assert tokenizer.decode(transcript.encode("a", other + text, tokenizer)) == other + text
+
+
+def test_a_long_text_that_is_tokenised_keeps_nobody_waiting():
+    transcript = Transcript(1000)
+
+    class Slow:
+        specials: ClassVar[dict[str, int]] = {}
+
+        def encode(self, text):
+            other = threading.Thread(target=transcript.remember, args=("a", "text", [1]), daemon=True)
+            other.start()
+            other.join(10)
+            return [0] if other.is_alive() else [1]
+
+    assert transcript.encode("a", "something long", Slow()) == [1]

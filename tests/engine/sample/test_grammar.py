@@ -112,6 +112,40 @@ def test_a_string_of_bounded_length_is_json(compiler, tokenizer):
         assert not accepts(grammar, tokenizer, text), text
 
 
+def test_a_long_string_is_still_held_to_its_length(compiler, tokenizer):
+    grammar = compiler.json_schema({"type": "string", "minLength": 2, "maxLength": 500})
+    assert accepts(grammar, tokenizer, f'"{"word " * 100}"')
+    for text in ('"a"', f'"{"word " * 100}x"', '"a\tb"', '"a\n"', '"a"b"'):
+        assert not accepts(grammar, tokenizer, text), text
+
+
+def test_a_least_length_leaves_the_rest_free(compiler, tokenizer):
+    grammar = compiler.json_schema({"type": "object", "properties": {"a": {"type": "string", "minLength": 2}}})
+    for value in ("ab", r"\"\n", "ab" * 400 + r"\u00e4\n"):
+        assert accepts(grammar, tokenizer, f'{{"a": "{value}"}}'), value
+    for value in ("", "a", r"\n", "a\tb", 'ab"'):
+        assert not accepts(grammar, tokenizer, f'{{"a": "{value}"}}'), value
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "(" * 100_000 + "a" + ")" * 100_000},
+        {"pattern": "^(ab|[c-f]x){10000}$"},
+        {"pattern": "^a{1,99999999999}$"},
+        {"patternProperties": {"x" * 3000: {}}},
+        {"properties": {f"p{i}": {"pattern": "[a-z]{1,90}"} for i in range(30)}},
+        {"properties": {f"p{i}": {} for i in range(300)}, "minProperties": 100, "maxProperties": 200},
+    ],
+    ids=["nested", "counted", "huge count", "names", "many", "counted properties"],
+)
+@pytest.mark.parametrize("enforce", [True, False])
+def test_a_schema_that_would_take_the_compiler_down_is_refused(schema, enforce):
+    with pytest.raises(RequestError) as refused:
+        check_schema({"type": "object", **schema}, "p", enforce=enforce)
+    assert refused.value.code == "invalid_schema"
+
+
 def test_strict_forbids_properties_that_are_not_named(compiler, tokenizer):
     schema, text = SCHEMAS[0], '{"a": 1, "b": 2}'
     assert not accepts(compiler.json_schema(schema, strict=True), tokenizer, text)
@@ -364,6 +398,14 @@ def test_raw_bodies_are_held_to_what_is_enforced(compiler, tokenizer):
         assert not accepts(grammar, tokenizer, fence("t", "abcd"))
     assert accepts(grammar, tokenizer, fence("b", '{"n": "ab", "m": 2}'))
     assert not accepts(grammar, tokenizer, fence("b", '{"n": "abc"}'))
+    assert not accepts(grammar, tokenizer, fence("b", '{"n": "\t"}'))
+
+
+def test_a_long_text_in_a_call_keeps_its_escapes(compiler, tokenizer):
+    text = {"type": "string", "maxLength": 10_000}
+    tool = Tool("b", "", {"type": "object", "properties": {"n": text, "m": {"type": "integer"}}})
+    grammar = compiler.structural_tag(FenceFormat().structural_tag([tool], REQUIRED))
+    assert accepts(grammar, tokenizer, fence("b", r'{"n": "say \"a\"\n", "m": 2}'))
     assert not accepts(grammar, tokenizer, fence("b", '{"n": "\t"}'))
 
 

@@ -16,8 +16,9 @@ from engine.schedule.admission import SIBLING_TOKENS, common_prefix
 from engine.schedule.request import Finish, Request, State
 
 
-def engine(kv_tokens=4096, **options):
-    return Engine(StubDecoder(), kv_tokens=kv_tokens, dtype=torch.float64, check_every_step=True, **options)
+def engine(kv_tokens=4096, vocab_size=997, **options):
+    decoder = StubDecoder(vocab_size)
+    return Engine(decoder, kv_tokens=kv_tokens, dtype=torch.float64, check_every_step=True, **options)
 
 
 def request(prompt, max_tokens=8, **options):
@@ -38,9 +39,9 @@ def finish(core):
     raise AssertionError("the engine makes no progress")
 
 
-def alone(prompt, max_tokens=8):
-    """The output of a fresh engine that computes the prompt in one step."""
-    core = engine(step_tokens=4096)
+def alone(prompt, max_tokens=8, vocab_size=997):
+    """The output of a fresh engine that computes the prompt in one step, without drafts."""
+    core = engine(step_tokens=4096, vocab_size=vocab_size)
     it = request(prompt, max_tokens)
     core.scheduler.submit(it)
     finish(core)
@@ -171,6 +172,43 @@ def test_end_of_sequence_ends_the_request_and_is_not_text():
     assert it.generated == 2
 
 
+@pytest.mark.parametrize("page_size", [1, 16])
+def test_drafts_change_no_output_and_skip_steps(page_size):
+    core = engine(vocab_size=2, drafts=True, page_size=page_size)
+    requests = [request([i % 2 for i in range(40)] + [i], 120) for i in range(3)]
+    for it in requests:
+        core.scheduler.submit(it)
+    finish(core)
+    assert [list(it.output) for it in requests] == [alone(list(it.prompt), 120, 2) for it in requests]
+    assert 0 < core.counters.accepted_tokens < core.counters.drafted_tokens
+    assert core.counters.steps < 122
+    assert core.counters.generated_tokens == 360
+    settled(core)
+
+
+def test_drafts_see_what_earlier_requests_generated():
+    core = engine(drafts=True)
+    for _ in range(2):
+        it = request(PROMPT, 60)
+        before = core.counters.steps
+        core.scheduler.submit(it)
+        finish(core)
+        steps = core.counters.steps - before
+    assert list(it.output) == alone(PROMPT, 60)
+    assert steps < 30
+
+
+def test_drafts_never_pass_the_token_limit_or_a_stop():
+    for limit in range(1, 12):
+        core = engine(drafts=True)
+        core.scheduler.drafts.remember("", alone(PROMPT, 20))
+        it = request(PROMPT, limit)
+        core.scheduler.submit(it)
+        finish(core)
+        assert list(it.output) == alone(PROMPT, limit)
+        settled(core)
+
+
 def test_a_failing_step_ends_its_requests_and_the_engine_goes_on():
     core = engine()
     core.decoder.forward, whole = lambda *_: 1 / 0, core.decoder.forward
@@ -193,7 +231,10 @@ def test_a_failing_step_ends_its_requests_and_the_engine_goes_on():
 def test_any_mix_equals_alone(data):
     """Random prompts with shared prefixes, arrivals, aborts, budgets, page sizes and pool sizes."""
     page_size = data.draw(st.sampled_from([1, 16]))
+    vocab_size = data.draw(st.sampled_from([2, 3, 997]))  # a tiny one repeats itself, so that drafts are made
     core = engine(
+        vocab_size=vocab_size,
+        drafts=data.draw(st.booleans()),
         kv_tokens=data.draw(st.sampled_from([160, 320, 2048])),
         step_tokens=data.draw(st.sampled_from([3, 17, 64, 512])),
         page_size=page_size,
@@ -214,7 +255,7 @@ def test_any_mix_equals_alone(data):
     finish(core)
     for it in requests:
         if it not in aborted:
-            assert list(it.output) == alone(list(it.prompt), it.max_tokens)
+            assert list(it.output) == alone(list(it.prompt), it.max_tokens, vocab_size)
     settled(core)
 
 
@@ -223,3 +264,12 @@ def test_common_prefix(a, cut, tail):
     b = [*a[:cut], *tail]
     expected = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     assert common_prefix(a, b) == expected
+
+
+def test_a_call_that_nobody_waits_for_any_more_is_skipped():
+    core = engine()
+    dropped = core.call(lambda cache: cache.clear())
+    assert dropped.cancel()
+    core.start(lambda events: None)
+    assert core.call(lambda cache: cache.capacity).result(10) == 4096
+    core.stop()

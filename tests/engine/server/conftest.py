@@ -17,7 +17,12 @@ from engine.server.run import _listen
 @pytest.fixture(scope="session")
 def service(smollm2_path):
     config = EngineConfig(
-        model=str(smollm2_path), served_name="smollm2", dtype="float32", quant="none", kv_tokens=20_000, check_every_step=True
+        model=str(smollm2_path),
+        served_name="smollm2",
+        dtype="float32",
+        quant="none",
+        kv_tokens=20_000,
+        check_every_step=True,
     )
     return load_service(config)
 

@@ -73,8 +73,22 @@ def test_unknown_model(http):
         b'{"messages": "\xe5"}',
         b"[" * 10_000_000,
         b'{"a":' * 2_000_000,
+        '{"messages": [{"role": "user", "content": "hi"}]}'.encode("utf-16"),
+        b'{"messages": [{"role": "user", "content": "\xed\xa0\x80"}]}',
     ],
-    ids=["empty", "open", "words", "list", "string", "utf16", "cut", "nested list", "nested object"],
+    ids=[
+        "empty",
+        "open",
+        "words",
+        "list",
+        "string",
+        "not utf8",
+        "cut",
+        "nested list",
+        "nested object",
+        "utf16",
+        "raw surrogate",
+    ],
 )
 def test_a_body_that_is_no_json_object(http, raw):
     reply = http.post(CHAT, content=raw, headers={"content-type": "application/json"})
@@ -91,6 +105,25 @@ def test_too_long_names_both_lengths(http, service):
     assert f"maximum context length is {service.preparer.limits.longest} tokens" in message
     sent = len(service.preparer.tokenizer.encode("word " * 20_000))
     assert int(re.search(r"resulted in (\d+) tokens", message).group(1)) > sent
+
+
+def test_what_cannot_fit_is_refused_without_tokenising_it(http, monkeypatch, service):
+    monkeypatch.setattr(service.preparer.tokenizer, "encode", None)
+    words = "word " * 1_000_000
+    for path, body in (
+        (CHAT, {"messages": [{"role": "user", "content": words}]}),
+        ("/v1/completions", {"prompt": words}),
+    ):
+        message = refused(http.post(path, json=body), "context_length_exceeded", param=next(iter(body)))
+        fewest = int(re.search(r"resulted in at least (\d+) tokens", message).group(1))
+        assert service.preparer.limits.longest < fewest <= 1_000_010
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_full_queue_is_a_status_even_for_a_stream(http, service, stream):
+    body = {"prompt": ["a"] * (service.config.max_waiting + 1), "max_tokens": 1, "stream": stream}
+    refused(http.post("/v1/completions", json=body), "queue_full", 429)
 
 
 @pytest.mark.parametrize(

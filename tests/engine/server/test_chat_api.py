@@ -10,6 +10,8 @@ import jsonschema
 import openai
 import pytest
 
+from engine.server.wire import ChatRequest
+
 HELLO = [{"role": "user", "content": "Say hello."}]
 WEATHER = {
     "type": "function",
@@ -188,3 +190,23 @@ def wait_until(condition, seconds=20):
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
         time.sleep(0.005)
+
+
+def test_null_is_the_default_of_every_field(http):
+    names = {*ChatRequest.model_fields} - {"messages", "stream_options", "max_tokens"}
+    body = {"messages": HELLO, "max_tokens": 1, **dict.fromkeys(names)}
+    assert http.post("/v1/chat/completions", json=body).status_code == 200
+    body |= {"stream": True, "stream_options": {"include_usage": None}}
+    reply = http.post("/v1/chat/completions", json=body)
+    assert reply.text.endswith("data: [DONE]\n\n")
+    assert '"usage"' not in reply.text
+
+
+def test_a_completion_stream_has_its_logprobs(http):
+    body = {"prompt": "Once upon a", "max_tokens": 4, "temperature": 0, "logprobs": 2}
+    whole = http.post("/v1/completions", json=body).json()["choices"][0]["logprobs"]
+    lines = http.post("/v1/completions", json={**body, "stream": True}).text.splitlines()
+    chunks = [json.loads(line[6:])["choices"][0]["logprobs"] for line in lines if line.startswith("data: {")]
+    assert len(whole["tokens"]) == 4
+    assert [token for chunk in chunks if chunk for token in chunk["tokens"]] == whole["tokens"]
+    assert [len(top) for chunk in chunks if chunk for top in chunk["top_logprobs"]] == [2] * 4

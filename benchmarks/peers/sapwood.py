@@ -1,0 +1,36 @@
+"""Ourselves: the engine alone, or the whole stack with its gateway. Nothing is installed: it is what runs this."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from benchmarks.peers.base import Endpoint, Setup, free_port, serving
+
+COMMAND = (sys.executable, "-c", "from agents.cli import main; main()")
+
+
+class SapwoodEngine:
+    name = "sapwood"
+
+    def install(self, env: Path) -> None:
+        return
+
+    def serve(self, env: Path, setup: Setup) -> AbstractContextManager[Endpoint]:
+        port = free_port()
+        command = [*COMMAND, "engine", "--model", str(setup.model), "--port", str(port)]
+        return serving([*command, "--threads", str(setup.threads)], port, env / "server.log")
+
+
+class SapwoodStack:
+    """Redis, gateway and one engine: what the gateway costs shows beside the engine alone."""
+
+    name = "sapwood-up"
+
+    def install(self, env: Path) -> None:
+        return
+
+    def serve(self, env: Path, setup: Setup) -> AbstractContextManager[Endpoint]:
+        port = free_port()
+        return serving([*COMMAND, "up", "--model", str(setup.model), "--port", str(port)], port, env / "server.log")
