@@ -31,7 +31,7 @@ def up(
     kv_tokens: int | None,
 ) -> None:
     """Start Redis, engines and the gateway, and print what to paste into a client."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
     engine = ["engine", "--model", model, "--port", "0", "--dtype", dtype]
     engine += ["--kv-tokens", str(kv_tokens)] if kv_tokens else []

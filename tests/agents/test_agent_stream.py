@@ -75,8 +75,8 @@ def test_an_empty_finish_reason_is_none():
 
 def test_usage_on_every_chunk_counts_once_and_null_is_ignored():
     heard = Accumulator()
-    for count in (1, 2):
-        heard.feed({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": count}})
+    for number in (1, 2):
+        heard.feed({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": number}})
     heard.feed({"choices": [], "usage": None})
     assert heard.usage["completion_tokens"] == 2
 
