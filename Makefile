@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && $(PYTHON) -m venv --clear $(VENV); } || \
 	  { echo "sapwood needs Python 3.11 or newer with venv; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "installing sapwood and its dependencies (torch is the large one; a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 setup: $(STAMP) model

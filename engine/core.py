@@ -104,6 +104,11 @@ class Engine:
         if self._thread is not None:
             self._thread.join()
 
+    @property
+    def alive(self) -> bool:
+        """Whether steps are still being made; once the thread has died only a new process helps."""
+        return self._thread is not None and self._thread.is_alive()
+
     def submit(self, request: Request) -> None:
         self._inbox.put(lambda: self.scheduler.submit(request))
 

@@ -70,9 +70,9 @@ def _reshape(logits: Tensor, row: Row) -> None:
     params = row.params
     if params.reshapes:
         _penalise(logits, row)
-        for token, bias in params.logit_bias.items():
-            if 0 <= token < len(logits):
-                logits[token] += bias
+        if params.logit_bias:
+            known = {token: bias for token, bias in params.logit_bias.items() if 0 <= token < len(logits)}
+            logits[torch.tensor(list(known), dtype=torch.int64)] += torch.tensor(list(known.values()))
     if row.mask is not None:
         allowed = _allowed(row.mask, len(logits)).to(logits.device)
         logits.masked_fill_(~allowed, -torch.inf)

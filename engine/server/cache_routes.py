@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from engine.cache.manager import KVCache
 from engine.server.body import read_json, validate
+from engine.server.errors import error_body
 from engine.server.service import MAX_RETAIN_SECONDS, Service, caller_of
 from engine.server.wire import ChatRequest
 
@@ -66,7 +67,10 @@ async def release(http: Request) -> Response:
     return JSONResponse({"released_tokens": tokens})
 
 
-async def health(_: Request) -> Response:
+async def health(http: Request) -> Response:
+    service: Service = http.app.state.service
+    if not service.engine.alive:
+        return JSONResponse(error_body("The engine has stopped; restart it.", "engine_dead", status=503), 503)
     return JSONResponse({"status": "ok"})
 
 

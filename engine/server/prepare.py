@@ -171,10 +171,15 @@ class Preparer:
 
     def _grammar(self, body: ChatRequest, tools: tuple[Tool, ...], choice: ToolChoice) -> Grammar | None:
         tag = self.tool_format.structural_tag(tools, choice, body.parallel_tool_calls is not False)
+        asked = body.response_format if body.response_format and body.response_format.type != "text" else None
+        if tag is not None and asked is not None:
+            message = (
+                'response_format and callable tools can\'t both be enforced: leave one out, or set tool_choice "none".'
+            )
+            raise RequestError(message, code="unsupported_parameter", param="response_format")
         if tag is not None:
             return self.compiler.structural_tag(tag)
-        asked = body.response_format
-        if asked is None or asked.type == "text":
+        if asked is None:
             return None
         if asked.type == "json_object":
             return self.compiler.json_object()

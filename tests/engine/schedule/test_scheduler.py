@@ -226,6 +226,15 @@ def test_a_failing_step_ends_its_requests_and_the_engine_goes_on():
     settled(core)
 
 
+def test_a_dead_engine_is_known_to_be_dead():
+    core = engine()
+    assert not core.alive
+    core.start(lambda events: None)
+    assert core.alive
+    core.stop()
+    assert not core.alive
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_any_mix_equals_alone(data):

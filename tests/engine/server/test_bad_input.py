@@ -56,6 +56,20 @@ def test_a_bad_field_is_named(http, body, code, param):
     refused(http.post(CHAT, json=body), code, param=param)
 
 
+def test_what_cannot_both_be_enforced_is_refused(http):
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
+    body = {"messages": USER, "max_tokens": 1, "tools": tools, "response_format": {"type": "json_object"}}
+    refused(http.post(CHAT, json=body), "unsupported_parameter", param="response_format")
+    assert http.post(CHAT, json={**body, "tool_choice": "none"}).status_code == 200
+
+
+def test_biases_are_bounded(http):
+    biases = {str(token): 1 for token in range(2000)}
+    refused(http.post(CHAT, json={"messages": USER, "logit_bias": biases}), "invalid_value", param="logit_bias")
+    few = {str(token): -100 for token in range(0, 60_000, 100)}
+    assert http.post(CHAT, json={"messages": USER, "max_tokens": 1, "logit_bias": few}).status_code == 200
+
+
 def test_unknown_model(http):
     message = refused(http.post(CHAT, json={"model": "gpt-9", "messages": USER}), "model_not_found", 404)
     assert "gpt-9" in message
