@@ -7,11 +7,11 @@ STAMP := $(VENV)/.installed
 .PHONY: setup model demo test test-all lint format bench clean
 .DEFAULT_GOAL := setup
 
-# A venv without pip is one that was interrupted, or whose Python has moved: it is made again.
+# A venv without pip is one whose making was interrupted: it is made to its end.
 $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || { \
 	  echo "making $(VENV)"; \
-	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && $(PYTHON) -m venv --clear $(VENV); } || \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && $(PYTHON) -m venv $(VENV); } || \
 	  { echo "sapwood needs Python 3.11 or newer with venv; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "installing sapwood and its dependencies (torch is the large one; a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[dev]'

@@ -22,6 +22,7 @@ from benchmarks.options import add_scenario, end_cleanly, parser, scenario, writ
 from benchmarks.plot import ttft_chart
 from benchmarks.report import Summary, describe, summarise
 from benchmarks.scenario import conversations, load_text_tokenizer
+from engine.errors import StartError
 
 
 def main() -> None:
@@ -29,7 +30,7 @@ def main() -> None:
     end_cleanly()
     try:
         run = _measure(given)
-    except BenchmarkError as error:
+    except (BenchmarkError, StartError) as error:
         sys.exit(f"agent_loop: {error}")
     except KeyboardInterrupt:
         sys.exit("agent_loop: interrupted")

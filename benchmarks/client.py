@@ -55,7 +55,7 @@ async def hold(server: Server, spoken: Sequence[Conversation], tokens: int, limi
     BenchmarkError where it fails or takes longer than `limit` seconds.
     """
     try:
-        async with asyncio.timeout(limit), httpx.AsyncClient(base_url=server.base_url, timeout=limit) as http:
+        async with asyncio.timeout(limit), _connect(server, limit) as http:
             await _ask(http, server.model, [{"role": "user", "content": "Say hello."}], 2)
             began = time.perf_counter()
             async with asyncio.TaskGroup() as group:
@@ -72,6 +72,12 @@ async def hold(server: Server, spoken: Sequence[Conversation], tokens: int, limi
         first = group_error.exceptions[0]
         raise (first if isinstance(first, BenchmarkError) else _unreachable(server, first)) from None
     return Run(seconds, tuple(turn for task in tasks for turn in task.result()))
+
+
+def _connect(server: Server, limit: float) -> httpx.AsyncClient:
+    """A connection for each request: some servers close theirs after a stream without saying so."""
+    no_reuse = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx.AsyncClient(base_url=server.base_url, timeout=limit, limits=no_reuse)
 
 
 def _unreachable(server: Server, error: Exception) -> BenchmarkError:

@@ -25,6 +25,7 @@ from benchmarks.peers.base import Peer, PeerError, Setup
 from benchmarks.plot import ttft_chart
 from benchmarks.report import NOTHING, Summary, milliseconds, percent, summarise, table
 from benchmarks.scenario import Conversation, Scenario, conversations, load_text_tokenizer
+from engine.errors import StartError
 
 HEAD = (
     "server",
@@ -60,6 +61,8 @@ def main() -> None:
     end_cleanly()
     try:
         outcomes = compare(given.peers, given.model, scenario(given), given.timeout)
+    except StartError as error:
+        sys.exit(f"compare: {error}")
     except KeyboardInterrupt:
         sys.exit("compare: interrupted")
     print(machine.describe())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import machine
 from benchmarks.options import parser, write_json
+from engine.errors import StartError
 
 if TYPE_CHECKING:
     import torch
@@ -135,7 +137,10 @@ def _load(model: str, threads: int | None) -> tuple[Decoder, torch.dtype]:
 def main() -> None:
     given = _options()
     sizes = Sizes(given.branches, given.prefix, given.steps)
-    decoder, dtype = _load(given.model, given.threads)
+    try:
+        decoder, dtype = _load(given.model, given.threads)
+    except StartError as error:
+        sys.exit(f"decode_step: {error}")
     figures = measure(decoder, dtype, sizes)
     print(f"{sizes.branches} branches on {sizes.prefix} tokens, one decode step, {dtype}:")
     print(f"  shared {figures.shared * 1e3:.1f} ms, apart {figures.apart * 1e3:.1f} ms, ratio {figures.ratio:.2f}")

@@ -13,10 +13,17 @@ import pytest
 from benchmarks import compare, machine
 from benchmarks.client import Answer, BenchmarkError, Run, Server, Turn, cached_tokens, hold
 from benchmarks.peers import BASELINE, PEERS
-from benchmarks.peers.base import Packages, PeerError, Setup, free_port, last_words, make_environment, serving
+from benchmarks.peers.base import Packages, PeerError, free_port, last_words, make_environment, serving
+from benchmarks.peers.hf_folder import hf_config, tensor_names
+from benchmarks.peers.openvino_server import chat_prompt
 from benchmarks.plot import ttft_chart
 from benchmarks.report import describe, percentile, reusable, spread, summarise
 from benchmarks.scenario import SYSTEM_TOKENS, TURNS, Conversation, Scenario, conversations, load_text_tokenizer
+from engine.output.tools import format_for
+from engine.prompt.messages import Message, Role
+from engine.prompt.template import ChatTemplate, load_chat_template
+from engine.weights.checkpoint import open_checkpoint
+from engine.weights.hf_config import read_config
 
 CONTEXT = 8192
 TURN_OVERHEAD = 8
@@ -152,7 +159,7 @@ def test_cached_tokens_by_either_name():
 
 def test_an_absent_server_is_one_line():
     server = Server(f"http://127.0.0.1:{free_port()}/v1", "m")
-    with pytest.raises(BenchmarkError, match="127.0.0.1"):
+    with pytest.raises(BenchmarkError, match="http://127"):
         asyncio.run(hold(server, [Conversation("s", ("t",))], 1))
 
 
@@ -245,12 +252,10 @@ def test_a_server_that_ends_says_why(tmp_path):
         pass
 
 
-def test_an_installation_that_fails_says_why_and_is_tried_again(tmp_path):
+def test_an_installation_that_fails_says_why_and_is_not_taken_for_done(tmp_path):
     env = tmp_path / "peer"
-    packages = Packages((str(tmp_path / "no_such.whl"),))
-    for _ in range(2):
-        with pytest.raises(PeerError, match="can't be installed: .*no_such"):
-            make_environment(env, packages)
+    with pytest.raises(PeerError, match=r"can't be installed: .*no_such"):
+        make_environment(env, Packages((str(tmp_path / "no_such.whl"),)))
     assert not (env / ".installed").exists()
 
 
@@ -269,10 +274,28 @@ def test_last_words_prefer_an_error(tmp_path):
     assert last_words(log) == "no message"
 
 
-def test_a_setup_is_the_same_for_all(tmp_path):
-    setup = Setup(tmp_path / "m.gguf", clients=4, threads=2)
-    for name in ("sapwood", "sapwood-up", "openvino"):
-        assert hasattr(PEERS[name].serve(tmp_path, setup), "__enter__")
+def test_the_folder_for_others_has_the_models_configuration(smollm2_path, tmp_path):
+    config = open_checkpoint(smollm2_path).config
+    (tmp_path / "config.json").write_text(json.dumps(hf_config(config)))
+    assert read_config(tmp_path) == config
+
+
+def test_the_folder_for_others_has_every_tensor(smollm2_path):
+    names = tensor_names(open_checkpoint(smollm2_path))
+    assert len(names) == 30 * 9 + 2
+    assert "model.layers.29.mlp.down_proj.weight" in names
+
+
+def test_the_in_process_peer_gets_the_prompt_that_the_template_writes(smollm2_path):
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hi"},
+        {"role": "user", "content": "Again"},
+    ]
+    source = load_chat_template(open_checkpoint(smollm2_path).metadata, None)
+    template = ChatTemplate(source, "", "", format_for(source))
+    assert chat_prompt(messages) == template.render([Message(Role(each["role"]), each["content"]) for each in messages])
 
 
 def test_the_machine_line(tmp_path):

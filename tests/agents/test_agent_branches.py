@@ -198,7 +198,7 @@ def test_models_that_plan_share_a_run_of_the_tests(run, upstream):
 def test_worktrees_run_the_tests_with_the_repository_s_own_python(run, repo, upstream):
     python = repo / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nOWN=1 exec {sys.executable} "$@"\n')
+    python.write_text(f'#!/bin/sh\nOWN=1 exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     (repo / ".gitignore").write_text(".venv\n")
     (repo / "test_own.py").write_text("import os\n\n\ndef test_own():\n    assert os.environ.get('OWN')\n")

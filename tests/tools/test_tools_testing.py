@@ -227,6 +227,6 @@ def test_a_line_that_a_test_put_into_the_report_changes_nothing(call, root, line
 
 def test_a_pipe_in_the_place_of_the_report_is_not_read(call, root):
     (root / "test_one.py").write_text(
-        "import os\n\npath = os.environ['SAPWOOD_REPORT']\n\ndef test_one():\n    os.unlink(path)\n    os.mkfifo(path)\n"
+        "import os\n\npath = os.environ['SAPWOOD_REPORT']\n\ndef test_a():\n    os.unlink(path)\n    os.mkfifo(path)\n"
     )
     assert "pytest did not finish" in call("run_tests").text
