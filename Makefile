@@ -42,7 +42,8 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP) model
-	@$(BIN)/python -m benchmarks.agent_loop
+	@$(BIN)/python -m benchmarks.compare $(BENCH)
+	@$(BIN)/python -m benchmarks.decode_step
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from engine.attention.kernel import Kernel, best_kernel
 from engine.attention.kv import KVTensors
-from engine.attention.plan import AttentionPlan, Chunk, Tail
+from engine.attention.plan import AttentionPlan, Chunk, Run, Tail
 from engine.attention.state import AttentionState
 
 
@@ -30,7 +30,7 @@ class CPUAttentionStep:
         self.kernel = kernel
         self.plan = plan
         self.slots = torch.tensor(plan.slots, dtype=torch.int64)
-        self.span_rows = [_rows(span.rows) for span in plan.spans]
+        self.spans = [(_slots(span.runs), _rows(span.rows)) for span in plan.spans]
         self.tails = _PaddedTails(plan.tails, kernel, kv.dtype) if plan.tails else None
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -42,9 +42,8 @@ class CPUAttentionStep:
         for chunk in self.plan.chunks:
             self._chunk(state, chunk, q, k, v, scale)
         keys, values = self.kv.keys[layer], self.kv.values[layer]
-        for span, rows in zip(self.plan.spans, self.span_rows, strict=True):
-            run = slice(span.start, span.start + span.length)
-            out, lse = self._folded(q[rows], keys[:, run], values[:, run], scale)
+        for slots, rows in self.spans:
+            out, lse = self._folded(q[rows], _read(keys, slots), _read(values, slots), scale)
             state.merge(rows, out, lse)
         if self.tails is not None:
             state.merge(self.tails.rows, *self.tails.attend(q, keys, values, scale))
@@ -93,6 +92,18 @@ class _PaddedTails:
 
 def _padded(slots: tuple[int, ...], length: int) -> list[int]:
     return [*slots, *[slots[0]] * (length - len(slots))]
+
+
+def _slots(runs: tuple[Run, ...]) -> Tensor | slice:
+    """One run is a view of the pool, several are an index to gather with."""
+    if len(runs) == 1:
+        return slice(runs[0][0], sum(runs[0]))
+    return torch.cat([torch.arange(start, start + length) for start, length in runs])
+
+
+def _read(pool: Tensor, slots: Tensor | slice) -> Tensor:
+    """pool: [kv_heads, slots, head_dim]."""
+    return pool[:, slots] if isinstance(slots, slice) else pool.index_select(1, slots)
 
 
 def _rows(rows: tuple[int, ...]) -> Tensor | slice:

@@ -18,6 +18,10 @@ from dataclasses import dataclass
 TAIL_LIMIT = 128
 """A run of one decoding request up to this long is computed in one padded batch with the others' runs."""
 
+GATHER_BASE, GATHER_PER_ROW = 256, 4
+"""Runs of fewer slots than base + rows * this, seen by the same `rows` queries, are copied together: a copy costs by
+the slot, one more kernel call and merge by the query (measured on one machine, the order of magnitude is general)."""
+
 Run = tuple[int, int]
 """(first slot, number of slots)."""
 
@@ -33,10 +37,9 @@ class Segment:
 
 @dataclass(frozen=True)
 class Span:
-    """Slots [start, start + length) are visible in full to the step's tokens `rows`."""
+    """The slots of `runs` are visible in full to the step's tokens `rows`. One run is read where it lies."""
 
-    start: int
-    length: int
+    runs: tuple[Run, ...]
     rows: tuple[int, ...]
 
 
@@ -76,15 +79,25 @@ def plan_attention(segments: Sequence[Segment]) -> AttentionPlan:
             tails[first] = _listed(segment.slots, 1)
         else:
             chunks.append(Chunk(first, segment.count))
-    spans: list[Span] = []
+    shared: dict[tuple[int, ...], list[Run]] = {}
     for start, length, owners in _sweep([segment.context for segment in segments]):
         alone = firsts[owners[0]]
         if len(owners) == 1 and alone in tails and len(tails[alone]) + length <= TAIL_LIMIT:
             tails[alone].extend(range(start, start + length))
         else:
-            spans.append(Span(start, length, _rows(owners, firsts, segments)))
+            shared.setdefault(owners, []).append((start, length))
+    spans = []
+    for owners, found in shared.items():
+        rows = _rows(owners, firsts, segments)
+        spans += [Span(runs, rows) for runs in _gathered(found, GATHER_BASE + GATHER_PER_ROW * len(rows))]
     slots = [slot for segment in segments for slot in _listed(segment.slots, segment.count)]
     return AttentionPlan(slots, spans, chunks, [Tail(row, tuple(own)) for row, own in tails.items()])
+
+
+def _gathered(runs: list[Run], limit: int) -> list[tuple[Run, ...]]:
+    """Runs of `limit` and more each by itself, the shorter ones together."""
+    short = tuple(run for run in runs if run[1] < limit)
+    return [(run,) for run in runs if run[1] >= limit] + ([short] if short else [])
 
 
 def _firsts(segments: Sequence[Segment]) -> list[int]:

@@ -32,6 +32,7 @@ def reference(q, keys, values):
         [Segment([(0, 33), (100 + 8 * i, i)], [(100 + 8 * i + i, 1)], 1) for i in range(5)],
         [Segment([(0, 300)], [(400, 1)], 1), Segment([(0, 20), (500, 200)], [(700, 3)], 3)],
         [Segment([], [(9, 1)], 1)],
+        [Segment([(0, 20), (40, 30), (90, 7)], [(200, 5)], 5), Segment([(0, 20), (40, 30)], [(300, 2)], 2)],
     ],
 )
 def test_equals_causal_softmax(kernel, segments):

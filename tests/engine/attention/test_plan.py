@@ -45,7 +45,8 @@ def test_covers_each_pair_once(found):
         row += segment.count
     actual: Counter = Counter()
     for span in plan.spans:
-        actual.update((r, slot) for r in span.rows for slot in range(span.start, span.start + span.length))
+        seen = [slot for start, length in span.runs for slot in range(start, start + length)]
+        actual.update((r, slot) for r in span.rows for slot in seen)
     for chunk in plan.chunks:
         for i in range(chunk.count):
             actual.update((chunk.first + i, plan.slots[chunk.first + j]) for j in range(i + 1))
@@ -54,8 +55,15 @@ def test_covers_each_pair_once(found):
     assert actual == expected
 
 
+def test_short_runs_of_the_same_requests_are_one_span():
+    context = [(0, 2000), (3000, 64), (4000, 200)]
+    plan = plan_attention([Segment(context, [(5000, 3)], 3), Segment(context, [(6000, 2)], 2)])
+    assert [span.runs for span in plan.spans] == [((0, 2000),), ((3000, 64), (4000, 200))]
+    assert all(span.rows == (0, 1, 2, 3, 4) for span in plan.spans)
+
+
 def test_a_prefix_of_sixteen_is_one_span():
     found = [Segment([(0, 100), (200 + 10 * i, 5)], [(205 + 10 * i, 1)], 1) for i in range(16)]
     plan = plan_attention(found)
-    assert [(span.start, span.length, len(span.rows)) for span in plan.spans] == [(0, 100, 16)]
+    assert [(span.runs, len(span.rows)) for span in plan.spans] == [(((0, 100),), 16)]
     assert all(len(tail.slots) == 6 for tail in plan.tails)
