@@ -141,10 +141,9 @@ class Scheduler:
         self.retractions += 1
 
     def _admit(self, works: list[Work], budget: int) -> None:
-        for request in self._candidates():
-            if budget == 0 or len(self.running) >= self.max_running:
+        for request, cached in self._candidates() if self._has_room(budget) else []:
+            if not self._has_room(budget):
                 break
-            cached = self.cache.peek(request.namespace, request.known)
             if waits_for_sibling(request, cached, self.running):
                 continue
             lease = self.cache.acquire(request.namespace, request.known)
@@ -159,6 +158,9 @@ class Scheduler:
         for request in self.waiting:
             request.waited += 1
 
+    def _has_room(self, budget: int) -> bool:
+        return budget > 0 and len(self.running) < self.max_running
+
     def _start(self, request: Request, cached: int) -> None:
         self.waiting.remove(request)
         self.running.append(request)
@@ -166,12 +168,8 @@ class Scheduler:
         if request.cached is None:
             request.cached = min(cached, len(request.prompt))
 
-    def _candidates(self) -> list[Request]:
+    def _candidates(self) -> list[tuple[Request, int]]:
+        """The waiting in the order of admission, each with its cached tokens."""
         head = [request for request in list(self.waiting)[:SCORED] if request.state is State.WAITING]
-        if len(head) <= 1:
-            return head
-        scores = {
-            request: admission_score(self.cache.peek(request.namespace, request.known), request.waited)
-            for request in head
-        }
-        return sorted(head, key=lambda request: (-scores[request], request.number))
+        found = [(request, self.cache.peek(request.namespace, request.known)) for request in head]
+        return sorted(found, key=lambda pair: (-admission_score(pair[1], pair[0].waited), pair[0].number))
