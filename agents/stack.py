@@ -19,7 +19,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-SAPWOOD = (sys.executable, "-c", "from agents.cli import main; main()")
+SAPWOOD = (sys.executable, "-P", "-c", "from agents.cli import main; main()")
+"""The command in this interpreter. -P: a folder `agents` where it is started must not be imported as ours."""
 READY = re.compile(r"^sapwood \S+ ready at (\S+)")
 START_SECONDS = 120.0
 STOP_SECONDS = 5.0

@@ -16,8 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from agents.stack import SAPWOOD
+
 HERE = Path(__file__).resolve().parent
-SAPWOOD = (sys.executable, "-c", "from agents.cli import main; main()")
 READY = re.compile(r"^sapwood up ready at (\S+)")
 TASK = "The tests of this repository fail. Repair the function that is wrong."
 

@@ -7,13 +7,13 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 import httpx
 import pytest
 
-SAPWOOD = (sys.executable, "-c", "from agents.cli import main; main()")
+from agents.stack import SAPWOOD
+
 COMMANDS = ("up", "code", "engine", "gateway", "mcp", "redis", "fetch", "doctor")
 
 
@@ -40,6 +40,12 @@ def test_every_command_explains_itself(name):
     result = sapwood(name, "--help")
     assert result.returncode == 0
     assert result.stdout.startswith("Usage:")
+
+
+def test_a_folder_of_the_same_name_is_not_taken_for_ours(tmp_path):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "cli.py").write_text("def main():\n    raise SystemExit('theirs')\n")
+    assert sapwood("--version", cwd=tmp_path).returncode == 0
 
 
 def test_unknown_command():

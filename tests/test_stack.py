@@ -6,14 +6,14 @@ import json
 import re
 import signal
 import subprocess
-import sys
 
 import httpx
 import jsonschema
 import openai
 import pytest
 
-SAPWOOD = (sys.executable, "-c", "from agents.cli import main; main()")
+from agents.stack import SAPWOOD
+
 TOOL = {
     "type": "function",
     "function": {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from agents.stack import SAPWOOD
 from benchmarks.peers.base import Endpoint, Setup, free_port, serving
-
-COMMAND = (sys.executable, "-c", "from agents.cli import main; main()")
 
 
 class SapwoodEngine:
@@ -19,7 +17,7 @@ class SapwoodEngine:
 
     def serve(self, env: Path, setup: Setup) -> AbstractContextManager[Endpoint]:
         port = free_port()
-        command = [*COMMAND, "engine", "--model", str(setup.model), "--port", str(port)]
+        command = [*SAPWOOD, "engine", "--model", str(setup.model), "--port", str(port)]
         return serving([*command, "--threads", str(setup.threads)], port, env / "server.log")
 
 
@@ -33,4 +31,4 @@ class SapwoodStack:
 
     def serve(self, env: Path, setup: Setup) -> AbstractContextManager[Endpoint]:
         port = free_port()
-        return serving([*COMMAND, "up", "--model", str(setup.model), "--port", str(port)], port, env / "server.log")
+        return serving([*SAPWOOD, "up", "--model", str(setup.model), "--port", str(port)], port, env / "server.log")

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from agents import model
 from agents.cli.code import code
 from agents.events import decode
+from agents.stack import SAPWOOD
 from agents.state import Status
 
 QUICK = "grep -q 'a + b' calc.py"
@@ -29,7 +30,7 @@ def command(repo, upstream, tmp_path):
     temporary.mkdir()
 
     def start(*arguments, url=None):
-        argv = [sys.executable, "-c", "from agents.cli import main; main()", "code", "--repo", str(repo)]
+        argv = [*SAPWOOD, "code", "--repo", str(repo)]
         environment = {**os.environ, "SAPWOOD_BASE_URL": url or upstream.url, "TMPDIR": str(temporary)}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         process = subprocess.Popen([*argv, *arguments], env=environment, **pipes)
