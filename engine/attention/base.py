@@ -6,6 +6,9 @@ from typing import Protocol
 
 from torch import Tensor
 
+from engine.attention.kv import KVTensors
+from engine.attention.plan import AttentionPlan
+
 
 class AttentionStep(Protocol):
     """Attention for the tokens of one engine step, already bound to their KV slots.
@@ -17,3 +20,11 @@ class AttentionStep(Protocol):
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads, head_dim] -> [tokens, heads, head_dim]."""
         ...
+
+
+class Attention(Protocol):
+    """Makes the `AttentionStep` of each engine step over one KV pool."""
+
+    kv: KVTensors
+
+    def step(self, plan: AttentionPlan) -> AttentionStep: ...

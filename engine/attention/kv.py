@@ -12,11 +12,13 @@ class KVTensors:
     """Keys and values of every layer, laid out [kv_heads, slots, head_dim] so that a run of slots is one
     strided view for the attention kernels. Memory is touched only when a slot is first written."""
 
-    def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype) -> None:
+    def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, layers: int | None = None) -> None:
+        self.config = config
+        self.slots = slots
         self.dtype = dtype
         shape = (config.kv_heads, slots, config.head_dim)
-        self.keys = [torch.empty(shape, dtype=dtype) for _ in range(config.layers)]
-        self.values = [torch.empty(shape, dtype=dtype) for _ in range(config.layers)]
+        self.keys = [torch.empty(shape, dtype=dtype) for _ in range(layers or config.layers)]
+        self.values = [torch.empty(shape, dtype=dtype) for _ in range(layers or config.layers)]
 
     def write(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> None:
         """slots: int64 [tokens]; k, v: [tokens, kv_heads, head_dim]."""

@@ -15,15 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-TAIL_LIMIT = 128
-"""A run of one decoding request up to this long is computed in one padded batch with the others' runs."""
-
-GATHER_BASE, GATHER_PER_ROW = 256, 4
-"""Runs of fewer slots than base + rows * this, seen by the same `rows` queries, are copied together: a copy costs by
-the slot, one more kernel call and merge by the query (measured on one machine, the order of magnitude is general)."""
-
-Run = tuple[int, int]
-"""(first slot, number of slots)."""
+from engine.attention.runs import Run, cut_runs, total
 
 
 @dataclass(frozen=True)
@@ -37,83 +29,52 @@ class Segment:
 
 @dataclass(frozen=True)
 class Span:
-    """The slots of `runs` are visible in full to the step's tokens `rows`. One run is read where it lies."""
+    """The step's tokens `rows` attend to the slots of `runs`.
 
-    runs: tuple[Run, ...]
+    With `causal` None they all see all of it. Otherwise the last len(rows) slots are the rows' own, and row i
+    sees `causal` + i + 1 slots: all before its own, and its own.
+    """
+
     rows: tuple[int, ...]
+    runs: tuple[Run, ...]
+    causal: int | None = None
 
-
-@dataclass(frozen=True)
-class Chunk:
-    """Tokens [first, first + count) of the step attend causally among themselves."""
-
-    first: int
-    count: int
-
-
-@dataclass(frozen=True)
-class Tail:
-    """Slots that only token `row` sees, its own included: short, and computed together with other tails."""
-
-    row: int
-    slots: tuple[int, ...]
+    @property
+    def length(self) -> int:
+        return total(self.runs)
 
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """The whole step: every (query, visible slot) pair is covered exactly once by spans, chunks and tails."""
+    """The whole step: each (query, visible slot) pair is in exactly one span; `runs` are the tokens' own slots."""
 
-    slots: list[int]
-    spans: list[Span]
-    chunks: list[Chunk]
-    tails: list[Tail]
+    tokens: int
+    runs: tuple[Run, ...]
+    spans: tuple[Span, ...]
 
 
 def plan_attention(segments: Sequence[Segment]) -> AttentionPlan:
     """Plan the attention of a step in which `segments` follow one another in the flat token batch."""
-    firsts = _firsts(segments)
-    tails: dict[int, list[int]] = {}
-    chunks: list[Chunk] = []
-    for first, segment in zip(firsts, segments, strict=True):
-        if segment.count == 1:
-            tails[first] = _listed(segment.slots, 1)
-        else:
-            chunks.append(Chunk(first, segment.count))
-    shared: dict[tuple[int, ...], list[Run]] = {}
+    rows = _rows(segments)
+    contexts: dict[tuple[int, ...], list[Run]] = {(owner,): [] for owner in range(len(segments))}
     for start, length, owners in _sweep([segment.context for segment in segments]):
-        alone = firsts[owners[0]]
-        if len(owners) == 1 and alone in tails and len(tails[alone]) + length <= TAIL_LIMIT:
-            tails[alone].extend(range(start, start + length))
-        else:
-            shared.setdefault(owners, []).append((start, length))
+        contexts.setdefault(owners, []).append((start, length))
+    own = [cut_runs(segment.slots, segment.count) for segment in segments]
     spans = []
-    for owners, found in shared.items():
-        rows = _rows(owners, firsts, segments)
-        spans += [Span(runs, rows) for runs in _gathered(found, GATHER_BASE + GATHER_PER_ROW * len(rows))]
-    slots = [slot for segment in segments for slot in _listed(segment.slots, segment.count)]
-    return AttentionPlan(slots, spans, chunks, [Tail(row, tuple(own)) for row, own in tails.items()])
+    for owners, runs in contexts.items():
+        if len(owners) == 1:
+            spans.append(Span(tuple(rows[owners[0]]), (*runs, *own[owners[0]]), total(runs)))
+        else:
+            spans.append(Span(tuple(row for owner in owners for row in rows[owner]), tuple(runs)))
+    return AttentionPlan(sum(map(len, rows)), tuple(run for runs in own for run in runs), tuple(spans))
 
 
-def _gathered(runs: list[Run], limit: int) -> list[tuple[Run, ...]]:
-    """Runs of `limit` and more each by itself, the shorter ones together."""
-    short = tuple(run for run in runs if run[1] < limit)
-    return [(run,) for run in runs if run[1] >= limit] + ([short] if short else [])
-
-
-def _firsts(segments: Sequence[Segment]) -> list[int]:
-    firsts, position = [], 0
+def _rows(segments: Sequence[Segment]) -> list[range]:
+    rows, first = [], 0
     for segment in segments:
-        firsts.append(position)
-        position += segment.count
-    return firsts
-
-
-def _listed(runs: Sequence[Run], count: int) -> list[int]:
-    return [slot for start, length in runs for slot in range(start, start + length)][:count]
-
-
-def _rows(owners: tuple[int, ...], firsts: list[int], segments: Sequence[Segment]) -> tuple[int, ...]:
-    return tuple(row for i in owners for row in range(firsts[i], firsts[i] + segments[i].count))
+        rows.append(range(first, first + segment.count))
+        first += segment.count
+    return rows
 
 
 def _sweep(contexts: Sequence[Sequence[Run]]) -> list[tuple[int, int, tuple[int, ...]]]:

@@ -76,6 +76,7 @@ def _check_node(tree: RadixTree, node: Node) -> None:
         _same(f"first page of {child}", child.key[:page].tobytes(), first)
         _same(f"end of {child}", child.end, node.end + len(child))
         _true(child.last_use <= node.last_use, f"{child} was used later than its parent")
+        _true(child.superseded or not node.superseded, f"{node} is superseded, but not {child} below it")
 
 
 def _check_leases(cache: KVCache) -> None:

@@ -12,7 +12,7 @@ def dump(tree: RadixTree, now: float, depth: int, nodes: int) -> dict[str, Any]:
     """Level by level, so that a small budget of nodes shows the trunk; `hidden` counts the children left out.
 
     A node: `node` (its id), `tokens` (its own), `end` (from the root), `leases`, `idle` and `retained`
-    (seconds), `children`. A namespace stands above its first nodes.
+    (seconds), `superseded`, `children`. A namespace stands above its first nodes.
     """
     level: list[tuple[Node, dict[str, Any]]] = []
     namespaces = []
@@ -41,6 +41,7 @@ def _describe(node: Node, now: float) -> dict[str, Any]:
         "leases": node.leases,
         "idle": round(max(0.0, now - node.last_use), 3),
         "retained": round(max(0.0, node.retain_until - now), 3),
+        "superseded": node.superseded,
         "children": [],
     }
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 from engine.cache.extents import Extent, cut, merge, total, window
 from engine.cache.keys import as_key
 from engine.cache.node import Node
+from engine.cache.tier import Tier
 
 if TYPE_CHECKING:
     from engine.cache.manager import KVCache
@@ -29,7 +30,7 @@ AHEAD_AT_MOST = 256
 
 
 class Lease:
-    """A lock on a path of the tree, and private slots after it. Made by `KVCache.acquire` or `fork`.
+    """A lock on a path of the tree, and private slots after it. Made by `KVCache.acquire`.
 
     `close` is the only exit and may be called again; every other call on a closed lease is a RuntimeError.
     An aborted request is only marked: close its lease when no step that writes its slots is under way.
@@ -56,18 +57,27 @@ class Lease:
         missing = self.committed + n - self.allocated
         if missing <= 0:
             return True
-        ahead = min(AHEAD_AT_MOST, max(AHEAD_AT_LEAST, (self.allocated - self.node.end) // 2))
-        last = (self._private or self._shared)[-1:]
-        extents = self._cache.reserve(missing, ahead, after=last[0].stop if last else None)
-        if extents is None:
+        if not self._reserve(missing):
             return False
-        self._private = merge([*self._private, *extents])
-        self.allocated += total(extents)
         if self._asked:
             self._cache.count(self._asked, self.cached)
             self._asked = 0
         self._cache.verify()
         return True
+
+    def restore(self, ids: Sequence[int], tier: Tier) -> None:
+        """Brings the tokens of `ids` that follow the cached ones back from `tier`, and publishes them.
+
+        For `KVCache.acquire`, on a new lease. Without memory for them nothing happens: they are computed instead.
+        """
+        count = len(ids) - self.committed
+        if not self._reserve(count):
+            return
+        valid = self.committed + tier.load(self.namespace, ids, self.committed, self.slots(self.committed, count))
+        self.committed = valid
+        self._publish(ids, valid)
+        self.cached = self.node.end
+        self._cache.verify()
 
     def slots(self, start: int, count: int) -> list[Extent]:
         """The slots of the token positions [start, start + count), which must be within `allocated`."""
@@ -81,15 +91,6 @@ class Lease:
             return window(self._shared, start, count)
         shared = window(self._shared, start, border - start)
         return merge([*shared, *window(self._private, 0, start + count - border)])
-
-    def path(self) -> list[Node]:
-        """The shared nodes from the root on. Valid until the next change of the cache: ask anew each step."""
-        self._check_open()
-        return self._cache.radix.path(self.node)
-
-    def private(self, end: int | None = None) -> list[Extent]:
-        """The slots of the positions [node.end, end), by default up to `committed`."""
-        return self.slots(self.node.end, (self.committed if end is None else end) - self.node.end)
 
     def advance(self, n: int = 1) -> None:
         """`n` more tokens are computed; they stay private until the next commit."""
@@ -111,17 +112,6 @@ class Lease:
         self._publish(ids, len(ids))
         self._cache.verify()
 
-    def fork(self, ids: Sequence[int] | None = None) -> Lease:
-        """A second lease on the same node, free of charge; with `ids`, commits them first.
-
-        It shares the published whole pages. What was computed after them (`committed - node.end` tokens, less
-        than a page after a commit) it must compute itself.
-        """
-        self._check_open()
-        if ids is not None:
-            self.commit(ids)
-        return self._cache.hold(self.namespace, self.node)
-
     def close(self, ids: Sequence[int] | None = None) -> None:
         """Gives everything back. Closing again does nothing.
 
@@ -138,6 +128,16 @@ class Lease:
             self.closed = True
             self._cache.drop(self, self._private)
             self._private, self._shared = [], []
+
+    def _reserve(self, missing: int) -> bool:
+        ahead = min(AHEAD_AT_MOST, max(AHEAD_AT_LEAST, (self.allocated - self.node.end) // 2))
+        last = (self._private or self._shared)[-1:]
+        extents = self._cache.reserve(missing, ahead, after=last[0].stop if last else None)
+        if extents is None:
+            return False
+        self._private = merge([*self._private, *extents])
+        self.allocated += total(extents)
+        return True
 
     def _publish(self, ids: Sequence[int], valid: int) -> None:
         """Insert, re-point, free the duplicates: in this order, so that no slot in use is ever free."""

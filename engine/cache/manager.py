@@ -17,18 +17,22 @@ from typing import Any
 
 from engine.cache.check import check_cache
 from engine.cache.dump import dump
-from engine.cache.eviction import retained_last
+from engine.cache.eviction import least_likely_first
 from engine.cache.extents import Extent, cut, total
 from engine.cache.lease import Lease
 from engine.cache.node import Node
 from engine.cache.pool import Pool
+from engine.cache.sessions import Sessions
 from engine.cache.stats import CacheStats
+from engine.cache.tier import NoTier, Tier
 from engine.cache.tree import RadixTree
 
 # Room ahead is given only while this part of the memory (1/n) would stay available to others.
 AHEAD_RESERVE = 8
 # Eviction keeps this part of the memory (1/n) free, so that tokens which are decoded find long runs.
 FREE_FLOOR = 128
+# Token ids remembered to see which branches are superseded: 8 bytes each.
+SESSION_TOKENS = 1_000_000
 
 
 class KVCache:
@@ -40,13 +44,16 @@ class KVCache:
         page_size: int = 1,
         clock: Callable[[], float] = time.monotonic,
         debug: bool = False,
+        tier: Tier | None = None,
     ) -> None:
         self.capacity = capacity
         self.page_size = page_size
         self.pool = Pool(capacity, page_size)
-        self.radix = RadixTree(page_size, retained_last, clock)
+        self.radix = RadixTree(page_size, least_likely_first, clock)
+        self.sessions = Sessions(SESSION_TOKENS)
         self.leases: dict[Lease, None] = {}
         self.private = 0
+        self._tier = tier or NoTier()
         self._clock = clock
         self._debug = debug
         self._query_tokens = 0
@@ -59,23 +66,28 @@ class KVCache:
         return self.pool.free_slots + self.radix.evictable
 
     def peek(self, namespace: Hashable, ids: Sequence[int]) -> int:
-        """How many tokens `acquire` would find, for the order of admission. Changes nothing."""
+        """How many tokens `acquire` would find in KV memory, for the order of admission. Changes nothing."""
         return self.radix.peek(namespace, ids, limit=max(0, len(ids) - 1))
 
     def acquire(self, namespace: Hashable, ids: Sequence[int]) -> Lease:
         """A lease on the longest cached prefix of `ids` but the last: at least one token is always computed.
 
-        It takes no memory; `Lease.grow` does. A request that must not read the cache acquires with no ids.
+        It takes no memory but for what comes back from the tier behind; `Lease.grow` does. A request that must
+        not read the cache acquires with no ids.
         """
-        match = self.radix.match(namespace, ids, limit=max(0, len(ids) - 1))
-        return self.hold(namespace, match.node, asked=len(ids))
+        limit = max(0, len(ids) - 1)
+        lease = self._hold(namespace, self.radix.match(namespace, ids, limit).node, asked=len(ids))
+        more = self._tier.find(namespace, ids, lease.cached, limit)
+        if more:
+            lease.restore(ids[: lease.cached + more], self._tier)
+        return lease
 
     def retain(self, namespace: Hashable, ids: Sequence[int], seconds: float) -> int:
         """For `seconds` the cached part of `ids` is evicted after everything that isn't retained.
 
-        A bias, never a lock: a running request can always have the memory. Returns the tokens retained.
+        A bias that decays, never a lock: a running request can always have the memory. Returns the tokens retained.
         """
-        tokens = self.radix.retain(namespace, ids, self._clock() + seconds)
+        tokens = self.radix.retain(namespace, ids, seconds)
         self.verify()
         return tokens
 
@@ -85,9 +97,21 @@ class KVCache:
         self.verify()
         return tokens
 
+    def begin_turn(self, namespace: Hashable, session: str, prompt: Sequence[int]) -> int:
+        """A turn of a session is about to be submitted: what its earlier turn has behind the prefix that both share
+        is superseded, and goes first. Returns the tokens that this marked."""
+        left = self.sessions.begin(namespace, session, prompt)
+        marked = sum(self.radix.supersede(namespace, path.ids, path.kept) for path in left)
+        self.verify()
+        return marked
+
+    def end_turn(self, namespace: Hashable, session: str, prompt: Sequence[int], answer: Sequence[int]) -> None:
+        """An answer of that turn has ended. The next turn may go on from it, or leave it."""
+        self.sessions.end(namespace, session, prompt, answer)
+
     def clear(self) -> int:
-        """Drops everything that no lease holds, retained or not. Returns the tokens dropped."""
-        dropped = self._evict(self.radix.evictable)
+        """Drops everything that no lease holds, retained or not, without a copy. Returns the tokens dropped."""
+        dropped = self._evict(self.radix.evictable, spill=False)
         self.verify()
         return dropped
 
@@ -117,14 +141,6 @@ class KVCache:
         check_cache(self)
 
     # What follows is for leases.
-
-    def hold(self, namespace: Hashable, node: Node, asked: int = 0) -> Lease:
-        """A new lease on `node`, for a query of `asked` tokens."""
-        self.radix.lease(node)
-        lease = Lease(self, namespace, node, asked)
-        self.leases[lease] = None
-        self.verify()
-        return lease
 
     def count(self, asked: int, cached: int) -> None:
         """A query really starts. Counted with its first room, so that waiting for memory counts nothing."""
@@ -167,11 +183,24 @@ class KVCache:
         if self._debug:
             self.check()
 
+    def _hold(self, namespace: Hashable, node: Node, asked: int) -> Lease:
+        """A new lease on `node`, for a query of `asked` tokens."""
+        self.radix.lease(node)
+        lease = Lease(self, namespace, node, asked)
+        self.leases[lease] = None
+        self.verify()
+        return lease
+
     def _whole_pages(self, tokens: int) -> int:
         return tokens - tokens % self.page_size
 
-    def _evict(self, wanted: int) -> int:
-        freed = self.radix.evict(wanted)
+    def _evict(self, wanted: int, spill: bool = True) -> int:
+        freed = self.radix.evict(wanted, self._spill if spill else None)
         self.pool.free(freed)
         self._evicted_tokens += total(freed)
         return total(freed)
+
+    def _spill(self, leaf: Node, keep: int) -> None:
+        """All but the first `keep` tokens of `leaf` are about to leave: the tier may copy them."""
+        start = leaf.end - len(leaf) + keep
+        self._tier.store(self.radix.namespace(leaf), self.radix.ids(leaf), start, cut(leaf.extents, keep)[1])

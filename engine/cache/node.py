@@ -12,10 +12,24 @@ class Node:
     """Tokens `[end - len(key), end)` of every prefix that passes through this node.
 
     `id` is unique for the life of the tree. `leases` counts the leases held on this node or below it, so a
-    child never has more than its parent. `last_use` and `retain_until` are times of the tree's clock.
+    child never has more than its parent. `last_use` and `retain_until` are times of the tree's clock, and
+    `retain_for` the seconds for which the retention was asked. `superseded`: its session went another way;
+    then all its children are superseded too, and the next use ends it.
     """
 
-    __slots__ = ("children", "end", "extents", "id", "key", "last_use", "leases", "parent", "retain_until")
+    __slots__ = (
+        "children",
+        "end",
+        "extents",
+        "id",
+        "key",
+        "last_use",
+        "leases",
+        "parent",
+        "retain_for",
+        "retain_until",
+        "superseded",
+    )
 
     def __init__(self, id: int, key: array[int], extents: list[Extent], parent: Node | None) -> None:
         self.id = id
@@ -27,6 +41,13 @@ class Node:
         self.leases = 0
         self.last_use = 0.0
         self.retain_until = 0.0
+        self.retain_for = 0.0
+        self.superseded = False
+
+    def stand_like(self, other: Node) -> None:
+        """The half of a split that is new inherits whatever decides how long it stays."""
+        self.leases, self.last_use, self.superseded = other.leases, other.last_use, other.superseded
+        self.retain_until, self.retain_for = other.retain_until, other.retain_for
 
     def __len__(self) -> int:
         return len(self.key)

@@ -115,18 +115,24 @@ class RadixTree:
                 self._settle(step)
 
     def touch(self, node: Node) -> None:
-        """The path to `node` is in use now."""
+        """The path to `node` is in use now, so nothing on it is superseded."""
         now = self._clock()
         for step in self._upwards(node):
-            step.last_use = now
+            step.last_use, step.superseded = now, False
 
-    def retain(self, namespace: Hashable, ids: Sequence[int], until: float) -> int:
-        """The cached part of `ids` goes last until the time `until`. Returns its number of tokens."""
+    def retain(self, namespace: Hashable, ids: Sequence[int], seconds: float) -> int:
+        """The cached part of `ids` goes last for `seconds` from now. Returns its number of tokens.
+
+        Where a later end is asked for already, that one counts. Asking also says that nothing of it is superseded.
+        """
         if namespace not in self.roots:
             return 0
+        until = self._clock() + seconds
         node = self._find(self.roots[namespace], as_key(ids), len(ids))
         for step in self._upwards(node):
-            step.retain_until = max(step.retain_until, until)
+            step.superseded = False
+            if step.retain_until < until:
+                step.retain_until, step.retain_for = until, seconds
         return node.end
 
     def release(self, namespace: Hashable, ids: Sequence[int]) -> int:
@@ -135,13 +141,33 @@ class RadixTree:
             return 0
         node = self._find(self.roots[namespace], as_key(ids), len(ids))
         for step in self._upwards(node):
-            step.retain_until = max((child.retain_until for child in step.children.values()), default=0.0)
+            below = ((child.retain_until, child.retain_for) for child in step.children.values())
+            step.retain_until, step.retain_for = max(below, default=(0.0, 0.0))
         return node.end
 
-    def evict(self, wanted: int) -> list[Extent]:
+    def supersede(self, namespace: Hashable, ids: Sequence[int], kept: int) -> int:
+        """The path of `ids` won't be asked for again behind its first `kept` tokens: it goes first from now on.
+
+        Left alone is what a lease holds, and what leads to a branch that isn't superseded: others use that.
+        Returns the tokens that this marked.
+        """
+        if namespace not in self.roots:
+            return 0
+        key, page = as_key(ids), self.page_size
+        stay = self._find(self.roots[namespace], key, kept // page * page)
+        node, marked = self._find(stay, key, len(key)), 0
+        while node is not stay and not node.leases and all(child.superseded for child in node.children.values()):
+            marked += 0 if node.superseded else len(node)
+            node.superseded = True
+            assert node.parent is not None
+            node = node.parent
+        return marked
+
+    def evict(self, wanted: int, leaves: Callable[[Node, int], None] | None = None) -> list[Extent]:
         """At least `wanted` slots, or all that no lease holds if those are fewer, in eviction order.
 
-        A leaf loses only as many pages of its end as are wanted, so its beginning can still be hit.
+        A leaf loses only as many pages of its end as are wanted, so its beginning can still be hit. Before that
+        `leaves(leaf, keep)` is called: all but the first `keep` tokens of `leaf` are about to leave.
         """
         now = self._clock()
         heap = [(self._order(leaf, now), leaf.id, leaf) for leaf in self.leaves]
@@ -150,7 +176,10 @@ class RadixTree:
         while heap and self.cached > target:
             leaf = heapq.heappop(heap)[2]
             parent = leaf.parent
-            freed += self._shorten(leaf, self.cached - target)
+            keep = max(0, len(leaf) - (self.cached - target)) // self.page_size * self.page_size
+            if leaves is not None:
+                leaves(leaf, keep)
+            freed += self._shorten(leaf, keep)
             if parent is not None and parent in self.leaves:
                 heapq.heappush(heap, (self._order(parent, now), parent.id, parent))
         return freed
@@ -162,6 +191,18 @@ class RadixTree:
     def spans(self, node: Node) -> list[Extent]:
         """The slots of all tokens from the root to the end of `node`, neighbours merged."""
         return merge(extent for step in self.path(node) for extent in step.extents)
+
+    def ids(self, node: Node) -> array[int]:
+        """All tokens from the root to the end of `node`."""
+        whole = array("q")
+        for step in self.path(node):
+            whole.extend(step.key)
+        return whole
+
+    def namespace(self, node: Node) -> Hashable:
+        *_, root = self._upwards(node)
+        assert isinstance(root, Root)
+        return root.namespace
 
     def _walk(self, node: Node, ids: array[int], end: int) -> tuple[Node, int]:
         """The deepest node that `ids[:end]` reach from `node`, and how many of its tokens they match."""
@@ -185,7 +226,7 @@ class RadixTree:
         assert parent is not None
         head, tail = cut(node.extents, at)
         prefix = Node(next(self._ids), node.key[:at], head, parent)
-        prefix.leases, prefix.last_use, prefix.retain_until = node.leases, node.last_use, node.retain_until
+        prefix.stand_like(node)
         parent.children[self._page(prefix.key, 0)] = prefix
         node.key, node.extents, node.parent = node.key[at:], tail, prefix
         prefix.children[self._page(node.key, 0)] = node
@@ -212,9 +253,8 @@ class RadixTree:
         self.leaves.add(leaf)
         return leaf
 
-    def _shorten(self, leaf: Node, wanted: int) -> list[Extent]:
-        """Drops the last `wanted` tokens of an evictable leaf, in whole pages; the leaf, if none remain."""
-        keep = max(0, len(leaf) - wanted) // self.page_size * self.page_size
+    def _shorten(self, leaf: Node, keep: int) -> list[Extent]:
+        """Drops all but the first `keep` tokens of an evictable leaf; the leaf, if none remain."""
         kept, freed = cut(leaf.extents, keep)
         self.cached -= len(leaf) - keep
         if keep:

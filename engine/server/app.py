@@ -37,6 +37,7 @@ def create_app(service: Service) -> Starlette:
             Route("/cache/tree", cache_routes.cache_tree),
             Route("/cache/retain", cache_routes.retain, methods=["POST"]),
             Route("/cache/release", cache_routes.release, methods=["POST"]),
+            Route("/cache/warm", cache_routes.warm, methods=["POST"]),
             Route("/health", cache_routes.health),
             Route("/ready", cache_routes.ready),
             Route("/metrics", cache_routes.metrics),

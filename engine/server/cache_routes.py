@@ -8,14 +8,16 @@ from typing import Annotated, Any
 
 from anyio import to_thread
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import Field
+from pydantic import Field, StrictBool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from engine.cache.manager import KVCache
 from engine.server.body import read_json, validate
-from engine.server.errors import error_body
+from engine.server.disconnect import ClientGone, unless_gone
+from engine.server.errors import CLIENT_CLOSED, error_body
 from engine.server.service import MAX_RETAIN_SECONDS, Service, caller_of
+from engine.server.warm import compute_prefix
 from engine.server.wire import ChatRequest
 
 
@@ -23,6 +25,13 @@ class RetainRequest(ChatRequest):
     """A conversation as in a chat request, whose cached prefix is to be kept for some time."""
 
     seconds: Annotated[float, Field(gt=0, le=MAX_RETAIN_SECONDS)] = 60.0
+
+
+class WarmRequest(ChatRequest):
+    """A conversation as in a chat request, at least its beginning, to be computed before anyone asks for it."""
+
+    seconds: Annotated[float, Field(gt=0, le=MAX_RETAIN_SECONDS)] | None = None
+    wait: StrictBool | None = None
 
 
 async def info(http: Request) -> Response:
@@ -39,7 +48,7 @@ async def info(http: Request) -> Response:
             "kv_tokens": service.engine.cache.capacity,
             "page_size": service.engine.cache.page_size,
             "max_running": service.config.max_running,
-            "offers": ["retain", "release", "tree"],
+            "offers": ["retain", "release", "tree", "warm"],
         }
     )
 
@@ -65,6 +74,27 @@ async def release(http: Request) -> Response:
     service, _, tenant, ids = await _conversation(http)
     tokens = await _on_engine(service, lambda kv: kv.release(tenant, ids))
     return JSONResponse({"released_tokens": tokens})
+
+
+async def warm(http: Request) -> Response:
+    """Answers when the prefix is computed, or with `wait: false` at once."""
+    service: Service = http.app.state.service
+    body = validate(WarmRequest, await read_json(http, service.config.max_body_bytes))
+    service.check_model(body.model)
+    service.dispatcher.check_room(1)
+    caller = caller_of(http)
+    ids = await to_thread.run_sync(service.preparer.prefix, body, caller)
+    work = compute_prefix(service, caller.tenant, ids, body.seconds or caller.retain_seconds)
+    if body.wait is False:
+        service.in_background(work)
+        return JSONResponse({"prompt_tokens": len(ids)}, 202)
+    try:
+        warmed = await unless_gone(http, work)
+    except ClientGone:
+        return Response(status_code=CLIENT_CLOSED)
+    except asyncio.CancelledError:  # only by the server, when its time to drain is over
+        return JSONResponse(error_body("This engine is shutting down.", "shutting_down", status=503), 503)
+    return JSONResponse(asdict(warmed))
 
 
 async def health(http: Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -39,7 +40,16 @@ PLAIN_CHAT = (
 
 
 def load_service(config: EngineConfig) -> Service:
-    """Raises StartError, in one line, for whatever keeps the engine from starting."""
+    """Raises StartError, in one line, for whatever keeps the engine from starting.
+
+    It loads on a thread that ends: OpenMP keeps a pool for every thread that has computed, and a second pool
+    beside that of the engine thread would halve the speed of both.
+    """
+    with ThreadPoolExecutor(1, "load") as loader:
+        return loader.submit(_load, config).result()
+
+
+def _load(config: EngineConfig) -> Service:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     checkpoint = open_checkpoint(resolve(config.model, home_folder()))
@@ -90,8 +100,10 @@ def _engine(config: EngineConfig, decoder: Decoder, dtype: torch.dtype) -> Engin
         dtype=dtype,
         page_size=config.page_size,
         step_tokens=config.step_tokens,
+        step_seconds=config.step_ms / 1000,
         max_running=config.max_running,
         drafts=config.drafts,
+        kernels=config.kernels,
         check_every_step=config.check_every_step,
     )
 

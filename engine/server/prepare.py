@@ -47,10 +47,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Caller:
-    """What the gateway says of a call: whose it is, and how long its prefix should be kept."""
+    """What the gateway says of a call: whose it is, how long its prefix should be kept, and which conversation it
+    continues (a name within the tenant; empty if nobody says)."""
 
     tenant: str = ""
     retain_seconds: float = 0.0
+    session: str = ""
 
 
 class Preparer:
@@ -84,6 +86,12 @@ class Preparer:
     def history(self, body: ChatRequest, caller: Caller) -> list[int]:
         """The token ids of a conversation, with the opening of the next answer."""
         return self._chat_prompt(body, read_tools(body.tools), caller).ids
+
+    def prefix(self, body: ChatRequest, caller: Caller) -> list[int]:
+        """`history`, refused where `chat` would refuse it."""
+        ids = self.history(body, caller)
+        self._max_tokens(len(ids), None, "messages")
+        return ids
 
     def completion(self, body: CompletionRequest, caller: Caller) -> list[tuple[Prompt, list[Request]]]:
         if body.suffix:

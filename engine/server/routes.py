@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from engine.server.chat import ChatAnswer
 from engine.server.completions import CompletionAnswer
 from engine.server.disconnect import ClientGone, unless_gone
 from engine.server.errors import CLIENT_CLOSED, error_body
-from engine.server.prepare import Caller, Prompt
+from engine.server.prepare import Caller, ChatCall
 from engine.server.service import Service, caller_of
 from engine.server.sse import stream
 from engine.server.wire import ChatRequest, CompletionRequest
@@ -37,7 +38,7 @@ async def chat_completions(http: Request) -> Response:
         call.tools,
         body.include_usage,
     )
-    events = _remembered(service, caller, call.prompt, service.run(call.requests))
+    events = _remembered(service, caller, call, service.run(call.requests))
     return await _respond(http, service, answer, events, bool(body.stream))
 
 
@@ -86,10 +87,16 @@ async def _respond(
 
 
 async def _remembered(
-    service: Service, caller: Caller, prompt: Prompt, events: AsyncIterator[Event]
+    service: Service, caller: Caller, call: ChatCall, events: AsyncGenerator[Event, None]
 ) -> AsyncIterator[Event]:
-    """Pass events on; the exact tokens of each turn that ends well go into the transcript."""
-    async for event in events:
-        if event.finish in (Finish.STOP, Finish.LENGTH):
-            service.preparer.remember(caller, prompt, event.request)
-        yield event
+    """Pass events on. The exact tokens of each turn that ends well go into the transcript, and the cache hears of
+    each turn's begin and end, so that it knows what a session has left behind."""
+    service.begin_turn(caller, call.prompt.ids)
+    try:
+        async with aclosing(events):
+            async for event in events:
+                if event.finish in (Finish.STOP, Finish.LENGTH):
+                    service.preparer.remember(caller, call.prompt, event.request)
+                yield event
+    finally:
+        service.end_turn(caller, call.prompt.ids, call.requests)

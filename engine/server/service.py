@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.requests import Request as HTTPRequest
 
+from engine.cache.keys import as_key
+from engine.cache.manager import KVCache
 from engine.config import EngineConfig
 from engine.core import Engine, Event
 from engine.errors import RequestError
@@ -20,6 +26,8 @@ from engine.server.metrics import Metrics
 from engine.server.prepare import Caller, Preparer
 
 MAX_RETAIN_SECONDS = 3600.0
+
+log = logging.getLogger("sapwood.engine")
 
 
 @dataclass
@@ -35,6 +43,7 @@ class Service:
     metrics: Metrics
     epoch: str = field(default_factory=lambda: secrets.token_hex(8))
     created: int = field(default_factory=lambda: int(time.time()))
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def check_model(self, name: str | None) -> None:
         if name is not None and name != self.model:
@@ -43,6 +52,34 @@ class Service:
 
     def headers(self) -> dict[str, str]:
         return {"x-sapwood-epoch": self.epoch}
+
+    def begin_turn(self, caller: Caller, prompt: Sequence[int]) -> None:
+        """Before a turn is submitted: what its session left behind is evicted first from now on."""
+        if caller.session:
+            ids = as_key(prompt)
+            self._tell(lambda kv: kv.begin_turn(caller.tenant, caller.session, ids))
+
+    def end_turn(self, caller: Caller, prompt: Sequence[int], requests: Sequence[Request]) -> None:
+        """After the answers of a turn have ended, or their client has gone (its abort comes before this)."""
+        if caller.session:
+            ids = as_key(prompt)
+
+            def end(kv: KVCache) -> None:
+                for request in requests:
+                    kv.end_turn(caller.tenant, caller.session, ids, request.known[len(ids) : request.computed])
+
+            self._tell(end)
+
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Runs `work` with nobody waiting for it; what it raises is logged."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_log_failure)
+
+    def _tell(self, function: Callable[[KVCache], Any]) -> None:
+        """A call of the cache that nobody waits for."""
+        self.engine.call(function).add_done_callback(_log_failure)
 
     def run(self, requests: Sequence[Request]) -> AsyncGenerator[Event, None]:
         """The dispatcher's events, with the time to the first token noted."""
@@ -59,8 +96,13 @@ class Service:
                 yield event
 
 
+def _log_failure(done: Future[Any] | asyncio.Task[Any]) -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        log.error("work in the background failed", exc_info=error)
+
+
 def caller_of(request: HTTPRequest) -> Caller:
-    """Tenant and retention come from the gateway, which owns these headers."""
+    """Tenant, session and retention come from the gateway, which owns these headers."""
     value = request.headers.get("x-sapwood-retain", "0")
     try:
         seconds = float(value)
@@ -72,4 +114,5 @@ def caller_of(request: HTTPRequest) -> Caller:
             code="invalid_value",
             param="x-sapwood-retain",
         )
-    return Caller(request.headers.get("x-sapwood-tenant", ""), seconds)
+    headers = request.headers
+    return Caller(headers.get("x-sapwood-tenant", ""), seconds, headers.get("x-sapwood-session", ""))

@@ -46,24 +46,26 @@ def test_covers_each_pair_once(found):
     actual: Counter = Counter()
     for span in plan.spans:
         seen = [slot for start, length in span.runs for slot in range(start, start + length)]
-        actual.update((r, slot) for r in span.rows for slot in seen)
-    for chunk in plan.chunks:
-        for i in range(chunk.count):
-            actual.update((chunk.first + i, plan.slots[chunk.first + j]) for j in range(i + 1))
-    for tail in plan.tails:
-        actual.update((tail.row, slot) for slot in tail.slots)
+        for i, r in enumerate(span.rows):
+            visible = len(seen) if span.causal is None else span.causal + i + 1
+            assert visible <= len(seen)
+            actual.update((r, slot) for slot in seen[:visible])
     assert actual == expected
+    own = [slot for start, length in plan.runs for slot in range(start, start + length)]
+    assert own == [slot for s in found for start, n in s.slots for slot in range(start, start + n)]
+    assert plan.tokens == len(own)
 
 
-def test_short_runs_of_the_same_requests_are_one_span():
+def test_runs_of_the_same_requests_are_one_span():
     context = [(0, 2000), (3000, 64), (4000, 200)]
     plan = plan_attention([Segment(context, [(5000, 3)], 3), Segment(context, [(6000, 2)], 2)])
-    assert [span.runs for span in plan.spans] == [((0, 2000),), ((3000, 64), (4000, 200))]
-    assert all(span.rows == (0, 1, 2, 3, 4) for span in plan.spans)
+    shared = [span for span in plan.spans if span.causal is None]
+    assert [(span.rows, span.runs) for span in shared] == [((0, 1, 2, 3, 4), tuple(context))]
 
 
 def test_a_prefix_of_sixteen_is_one_span():
     found = [Segment([(0, 100), (200 + 10 * i, 5)], [(205 + 10 * i, 1)], 1) for i in range(16)]
     plan = plan_attention(found)
-    assert [(span.runs, len(span.rows)) for span in plan.spans] == [(((0, 100),), 16)]
-    assert all(len(tail.slots) == 6 for tail in plan.tails)
+    shared = [span for span in plan.spans if span.causal is None]
+    assert [(span.runs, len(span.rows)) for span in shared] == [(((0, 100),), 16)]
+    assert sorted(span.length for span in plan.spans) == [6] * 16 + [100]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 import pytest
 
-from engine.cache.extents import Extent
+from engine.cache.extents import Extent, total
 from engine.cache.lease import Lease
 from engine.cache.manager import KVCache
 
@@ -41,6 +41,28 @@ class Tensors:
             assert self.written.get(slot) == (lease.namespace, tuple(ids[: position + 1]))
 
 
+class HostCopy:
+    """What a GPU's owner would do for the tier: carries what is written between slots and host slots."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        self.tensors = tensors
+        self.host: dict[int, tuple[Hashable, tuple[int, ...]]] = {}
+        self.saved = 0
+        self.restored = 0
+
+    def to_host(self, slots: Sequence[Extent], host: Sequence[Extent]) -> None:
+        self._copy(self.tensors.written, slots, self.host, host)
+        self.saved += total(slots)
+
+    def to_slots(self, host: Sequence[Extent], slots: Sequence[Extent]) -> None:
+        self._copy(self.host, host, self.tensors.written, slots)
+        self.restored += total(slots)
+
+    def _copy(self, source, there, target, here) -> None:
+        for one, other in zip(each_slot(there), each_slot(here), strict=True):
+            target[other] = source[one]
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
@@ -62,6 +84,11 @@ def tensors() -> Tensors:
 @pytest.fixture
 def new_tensors() -> type[Tensors]:
     return Tensors
+
+
+@pytest.fixture
+def new_host_copy() -> type[HostCopy]:
+    return HostCopy
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cache.extents import Extent, total
+from engine.cache.extents import Extent
 from engine.cache.manager import KVCache
 
 
@@ -50,7 +50,7 @@ def test_closing_twice_frees_once(cache, tensors):
     lease.close(ids)
     lease.close()
     tensors.read(other, [7] * 40)
-    assert cache.stats().private == total(other.private(other.allocated))
+    assert cache.stats().private == other.allocated - other.node.end
 
 
 def test_close_frees_room_that_was_never_written(cache, tensors):
@@ -104,15 +104,15 @@ def test_grow_never_evicts_the_leases_own_prefix(cache, tensors, publish):
     tensors.read(lease, ids)
 
 
-def test_fork_shares_and_costs_nothing(cache, tensors):
+def test_branches_share_the_prefix_and_cost_nothing(cache, tensors):
     ids = list(range(12))
     lease = cache.acquire("ns", ids)
     assert tensors.compute(lease, ids)
     lease.commit(ids)
     before = cache.stats().free
-    branches = [lease.fork() for _ in range(16)]
+    branches = [cache.acquire("ns", [*ids, token]) for token in range(100, 116)]
     assert cache.stats().free == before
-    assert all(branch.path() == lease.path() for branch in branches)
+    assert all(branch.node is lease.node for branch in branches)
     lease.close()
     for token, branch in enumerate(branches[:3], 100):
         assert tensors.compute(branch, [*ids, token])
@@ -121,12 +121,13 @@ def test_fork_shares_and_costs_nothing(cache, tensors):
     assert cache.stats().leased == 0
 
 
-def test_fork_commits_first_and_leaves_the_partial_page(clock, tensors):
+def test_a_branch_computes_only_the_partial_page_again(clock, tensors):
     cache = KVCache(64, 16, clock, debug=True)
     ids = list(range(20))
     lease = cache.acquire("ns", ids)
     assert tensors.compute(lease, ids)
-    branch = lease.fork(ids)
+    lease.commit(ids)
+    branch = cache.acquire("ns", ids)
     assert (branch.committed, branch.node, lease.committed) == (16, lease.node, 20)
     tensors.read(lease, ids)
     assert tensors.compute(branch, ids)
@@ -138,16 +139,9 @@ def test_slots_across_the_border_are_merged(cache, tensors):
     assert tensors.compute(lease, ids, upto=8)
     lease.commit(ids[:8])
     assert tensors.compute(lease, ids)
-    assert lease.private() == [Extent(8, 4)]
+    assert lease.slots(8, 4) == [Extent(8, 4)]
     assert lease.slots(0, 12) == [Extent(0, 12)]
     assert lease.slots(6, 4) == [Extent(6, 4)]
-
-
-def test_path_of_a_shared_prefix_is_shared(cache, tensors, publish):
-    publish(cache, [1, 2, 3, 4])
-    one, two = cache.acquire("ns", [1, 2, 3, 4, 5]), cache.acquire("ns", [1, 2, 9])
-    assert one.path()[0] is two.path()[0]
-    assert [len(node) for node in one.path()] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +170,7 @@ def test_a_closed_lease_cannot_be_used(cache):
     with cache.acquire("ns", [1, 2]) as lease:
         assert lease.grow(2)
     assert cache.stats().free == 64
-    for use in (lease.grow, lease.advance, lambda n: lease.slots(0, 0), lambda n: lease.fork()):
+    for use in (lease.grow, lease.advance, lambda n: lease.slots(0, 0), lambda n: lease.commit([1, 2])):
         with pytest.raises(RuntimeError, match="closed"):
             use(1)
 
@@ -195,4 +189,4 @@ def test_decoded_tokens_find_long_runs_in_a_full_cache(clock):
             assert lease.grow(1)
             lease.advance()
     assert cache.stats().evicted_tokens > 6000
-    assert all(len(lease.private()) <= 20 for lease in leases)
+    assert all(len(lease.slots(0, lease.committed)) <= 20 for lease in leases)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.check import all_nodes, check_tree
-from engine.cache.eviction import retained_last
+from engine.cache.eviction import least_likely_first
 from engine.cache.extents import Extent, total
 from engine.cache.keys import common
 from engine.cache.tree import RadixTree
@@ -15,7 +15,7 @@ from engine.cache.tree import RadixTree
 
 @pytest.fixture
 def tree(clock):
-    return RadixTree(1, retained_last, clock)
+    return RadixTree(1, least_likely_first, clock)
 
 
 def put(tree, ids, slot, namespace="ns"):
@@ -124,7 +124,7 @@ def test_a_node_that_another_lease_holds_is_not_extended(tree):
 @pytest.mark.parametrize("page", [4, 16])
 def test_pages_are_never_split(page, clock):
     """sglang#10637, #5221: with pages, empty keys and splits inside a page."""
-    tree = RadixTree(page, retained_last, clock)
+    tree = RadixTree(page, least_likely_first, clock)
     ids = list(range(3 * page))
     root = tree.match("ns", ids).node
     tree.insert(ids, [Extent(0, 3 * page)], below=root)
@@ -138,7 +138,7 @@ def test_pages_are_never_split(page, clock):
 def test_namespaces_do_not_meet_and_vanish_when_empty(tree):
     put(tree, [1, 2], slot=0, namespace=("model", "tenant a"))
     assert tree.peek(("model", "tenant b"), [1, 2], limit=2) == 0
-    assert tree.retain(("model", "tenant b"), [1, 2], until=1e9) == 0
+    assert tree.retain(("model", "tenant b"), [1, 2], seconds=1e9) == 0
     assert list(tree.roots) == [("model", "tenant a")]
     tree.evict(2)
     assert tree.roots == {}
@@ -166,7 +166,7 @@ def test_eviction_takes_the_end_of_the_oldest_leaf(tree, clock):
 def test_retention_sorts_last_and_expires(tree, clock):
     put(tree, [1, 2], slot=0)
     put(tree, [5, 6], slot=10)
-    tree.retain("ns", [1, 2], until=clock.now + 60)
+    tree.retain("ns", [1, 2], seconds=60)
     clock.now += 1
     tree.match("ns", [5, 6])
     assert tree.evict(1) == [Extent(11, 1)]
@@ -179,7 +179,7 @@ def test_release_leaves_what_another_branch_retains(tree, clock):
     put(tree, [1, 2, 3], slot=0)
     put(tree, [1, 2, 4], slot=10)
     for branch in ([1, 2, 3], [1, 2, 4]):
-        tree.retain("ns", branch, until=clock.now + 60)
+        tree.retain("ns", branch, seconds=60)
     tree.release("ns", [1, 2, 3])
     trunk = tree.match("ns", [1, 2]).node
     assert {node.retain_until > clock.now for node in trunk.children.values()} == {True, False}
@@ -191,15 +191,19 @@ def test_release_leaves_what_another_branch_retains(tree, clock):
 )
 def test_each_victim_is_the_first_in_order_of_all_unleased_leaves(inserted):
     now = 0.0
-    tree = RadixTree(1, retained_last, lambda: now)
+
+    def order(node):
+        return (node.retain_until > now, node.retain_until if node.retain_until > now else node.last_use)
+
+    tree = RadixTree(1, least_likely_first, lambda: now)
     for slot, (ids, retained) in enumerate(inserted):
         now += 1
         put(tree, ids, slot=slot * 10)
         if retained:
-            tree.retain("ns", ids, until=now + 6)
+            tree.retain("ns", ids, seconds=6)
     while tree.cached:
         leaves = [node for node in all_nodes(tree) if not node.children]
-        victim = min(leaves, key=lambda node: (node.retain_until > now, node.last_use, node.id))
+        victim = min(leaves, key=lambda node: (order(node), node.id))
         last = victim.extents[-1].stop - 1
         assert tree.evict(1) == [Extent(last, 1)]
         check_tree(tree)
