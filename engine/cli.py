@@ -20,11 +20,25 @@ import click
     show_default=True,
     help="Whether 4-bit weights are multiplied as stored where that is faster.",
 )
+@click.option(
+    "--kernels",
+    type=click.Choice(["auto", "native", "torch"]),
+    default="auto",
+    show_default=True,
+    help="Attention by C kernels compiled for this machine, or by torch's operators.",
+)
 @click.option("--threads", type=click.IntRange(1), help="Threads of the tensor library.")
 @click.option("--max-context", type=click.IntRange(16), help="Tokens a request may have in all.")
 @click.option("--kv-tokens", type=click.IntRange(64), help="Capacity of the KV pool in tokens.")
 @click.option("--page-size", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--step-tokens", type=click.IntRange(1), default=512, show_default=True, help="Token budget of a step.")
+@click.option(
+    "--step-ms",
+    type=click.FloatRange(0),
+    default=200.0,
+    show_default=True,
+    help="Time of a step that prefills next to running streams; 0: no limit.",
+)
 @click.option("--max-running", type=click.IntRange(1), default=64, show_default=True, help="Requests in one batch.")
 @click.option("--drafts/--no-drafts", default=True, show_default=True, help="Guess repeated tokens and verify them.")
 @click.option("--check-every-step", is_flag=True, help="Recompute all cache counters after each step (slow).")

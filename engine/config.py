@@ -20,6 +20,8 @@ class EngineConfig(BaseModel):
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     quant: Literal["auto", "none"] = "auto"
     """`auto` multiplies with 4-bit weights as they are stored, where that measures faster."""
+    kernels: Literal["auto", "native", "torch"] = "auto"
+    """`auto` compiles the C kernels for this machine where there is a compiler."""
     threads: int | None = Field(default=None, ge=1)
     max_context: int | None = Field(default=None, ge=16)
 
@@ -28,6 +30,8 @@ class EngineConfig(BaseModel):
     page_size: int = Field(default=1, ge=1)
     step_tokens: int = Field(default=512, ge=1)
     """The budget of one step: decodes first, the rest goes to prompts."""
+    step_ms: float = Field(default=200.0, ge=0)
+    """About how long a step takes that computes prompts next to running streams; 0: as long as it takes."""
     max_running: int = Field(default=64, ge=1)
     max_waiting: int = Field(default=1024, ge=1)
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -39,7 +40,11 @@ class Finish(Enum):
 
 @dataclass(eq=False)
 class Request:
-    """`known` are the prompt's tokens and those generated since; the first `computed` have their KV."""
+    """`known` are the prompt's tokens and those generated since; the first `computed` have their KV.
+
+    `known` is an int64 array, which the tree takes as it is and whose slices compare in C. `order` counts first
+    admissions: it stays, so a retracted request is the same age as before.
+    """
 
     namespace: Hashable
     prompt: Sequence[int]
@@ -54,16 +59,18 @@ class Request:
     state: State = field(default=State.WAITING, init=False)
     finish: Finish | None = field(default=None, init=False)
     error: str | None = field(default=None, init=False)
-    known: list[int] = field(init=False)
+    known: array[int] = field(init=False)
     computed: int = field(default=0, init=False)
     cached: int | None = field(default=None, init=False)
     """Prompt tokens that were not computed for this request, at its first admission."""
-    waited: int = field(default=0, init=False)
+    submitted: int = field(default=0, init=False)
+    """The scheduler's step at which it came."""
+    order: int | None = field(default=None, init=False)
     lease: Lease | None = field(default=None, init=False, repr=False)
     drafter: Drafter | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.known = list(self.prompt)
+        self.known = array("q", self.prompt)
 
     @property
     def uncomputed(self) -> int:
@@ -81,6 +88,11 @@ class Request:
     def constrained(self) -> bool:
         """Whether a grammar decides which tokens may come next."""
         return self.grammar is not None and not self.grammar.finished
+
+    @property
+    def retracted(self) -> bool:
+        """Whether it ran before and waits to run again."""
+        return self.state is State.WAITING and self.order is not None
 
     @property
     def prefilling(self) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.schedule.budget import Load
 from engine.schedule.request import Request
 
 
@@ -24,3 +26,27 @@ class Work:
     def samples(self) -> bool:
         """Whether `computed` catches up with `known`, so that the next token is sampled."""
         return self.start + self.count == len(self.request.known)
+
+
+def load_of(works: Sequence[Work]) -> Load:
+    """One token of a request is a stream's, more are a prompt's."""
+    prompts = [work for work in works if work.count > 1]
+    tokens = sum(work.count for work in prompts)
+    attended = sum(work.count * (work.start + work.count // 2) for work in prompts)
+    return Load(len(works) - len(prompts), tokens, attended // tokens if tokens else 0)
+
+
+class StepPlan:
+    """A step while it is planned: its works, and the tokens that are left for streams and for prompts."""
+
+    def __init__(self, tokens: int) -> None:
+        self.works: list[Work] = []
+        self.left = tokens
+        self.prompt_left: int | None = None
+        """None until the first prompt's depth is known."""
+
+    def add(self, work: Work) -> None:
+        self.works.append(work)
+        self.left -= work.total
+        if work.count > 1 and self.prompt_left is not None:
+            self.prompt_left -= work.count

@@ -15,6 +15,8 @@ from engine.sample.params import SamplingParams
 from engine.schedule.admission import SIBLING_TOKENS, common_prefix
 from engine.schedule.request import Finish, Request, State
 
+GREEDY = SamplingParams(temperature=0.0)
+
 
 def engine(kv_tokens=4096, vocab_size=997, **options):
     decoder = StubDecoder(vocab_size)
@@ -26,7 +28,7 @@ def request(prompt, max_tokens=8, **options):
         namespace=options.pop("namespace", ""),
         prompt=prompt,
         max_tokens=max_tokens,
-        sampling=SamplingParams(temperature=0.0),
+        sampling=options.pop("sampling", GREEDY),
         **options,
     )
 
@@ -39,10 +41,10 @@ def finish(core):
     raise AssertionError("the engine makes no progress")
 
 
-def alone(prompt, max_tokens=8, vocab_size=997):
+def alone(prompt, max_tokens=8, vocab_size=997, sampling=GREEDY):
     """The output of a fresh engine that computes the prompt in one step, without drafts."""
     core = engine(step_tokens=4096, vocab_size=vocab_size)
-    it = request(prompt, max_tokens)
+    it = request(prompt, max_tokens, sampling=sampling)
     core.scheduler.submit(it)
     finish(core)
     return list(it.output)
@@ -235,37 +237,50 @@ def test_a_dead_engine_is_known_to_be_dead():
     assert not core.alive
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_mix_equals_alone(data):
-    """Random prompts with shared prefixes, arrivals, aborts, budgets, page sizes and pool sizes."""
-    page_size = data.draw(st.sampled_from([1, 16]))
+    """Random prompts with shared prefixes, siblings, arrivals, aborts, budgets, page sizes and pool sizes."""
     vocab_size = data.draw(st.sampled_from([2, 3, 997]))  # a tiny one repeats itself, so that drafts are made
     core = engine(
         vocab_size=vocab_size,
         drafts=data.draw(st.booleans()),
-        kv_tokens=data.draw(st.sampled_from([160, 320, 2048])),
-        step_tokens=data.draw(st.sampled_from([3, 17, 64, 512])),
-        page_size=page_size,
+        kv_tokens=data.draw(st.sampled_from([128, 160, 320, 2048])),
+        step_tokens=data.draw(st.sampled_from([1, 3, 17, 64, 512])),
+        step_seconds=data.draw(st.sampled_from([0.0, 1e-4])),
+        page_size=data.draw(st.sampled_from([1, 16])),
         max_running=data.draw(st.sampled_from([1, 3, 16])),
     )
     requests, aborted = [], set()
     for _ in range(data.draw(st.integers(1, 6))):
-        shared = data.draw(st.integers(0, 60))
-        own = data.draw(st.lists(st.integers(0, 996), min_size=1, max_size=30))
-        it = request([*PROMPT[:shared], *own], data.draw(st.integers(1, 20)))
-        requests.append(it)
-        core.scheduler.submit(it)
+        siblings = data.draw(turn())
+        requests += siblings
+        for it in siblings:
+            core.scheduler.submit(it)
         for _ in range(data.draw(st.integers(0, 4))):
             core.step()
+        it = siblings[-1]
         if data.draw(st.integers(0, 5)) == 0 and it.state is not State.FINISHED:
             core.scheduler.abort(it)
             aborted.add(it)
     finish(core)
     for it in requests:
-        if it not in aborted:
-            assert list(it.output) == alone(list(it.prompt), it.max_tokens, vocab_size)
+        output = alone(list(it.prompt), it.max_tokens, vocab_size, it.sampling)
+        assert list(it.output) == (output[: it.generated] if it in aborted else output)
     settled(core)
+
+
+@st.composite
+def turn(draw):
+    """The choices (`n`) of one call, greedy or sampled."""
+    shared = draw(st.integers(0, 60))
+    own = draw(st.lists(st.integers(0, 996), min_size=1, max_size=30))
+    sampling = draw(st.sampled_from([GREEDY, SamplingParams(temperature=1.0, seed=7)]))
+    limit, retain = draw(st.integers(1, 20)), draw(st.sampled_from([0.0, 60.0]))
+    return [
+        request([*PROMPT[:shared], *own], limit, sampling=sampling.for_choice(index), retain_seconds=retain)
+        for index in range(draw(st.sampled_from([1, 1, 2, 4])))
+    ]
 
 
 @given(st.lists(st.integers(0, 2), max_size=300), st.integers(0, 300), st.lists(st.integers(0, 2), max_size=9))
