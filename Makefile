@@ -42,8 +42,14 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP) model
-	@$(BIN)/python -m benchmarks.compare $(BENCH)
+	@$(BIN)/python -m benchmarks.compare --clients 4 --tokens 64 $(BENCH)
+	@$(BIN)/python -m benchmarks.compare --clients 16 --tokens 32 $(BENCH)
+	@$(BIN)/python -m benchmarks.single_stream
+	@$(BIN)/python -m benchmarks.cached_turn
 	@$(BIN)/python -m benchmarks.decode_step
+	@$(BIN)/python -m benchmarks.overhead
+	@$(BIN)/python -m benchmarks.replay
+	@$(BIN)/python -m benchmarks.gateway_latency
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

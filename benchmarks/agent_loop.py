@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.client import BenchmarkError, Run, Server, hold
-from benchmarks.options import add_scenario, end_cleanly, parser, scenario, write_json
+from benchmarks.options import add_run, add_scenario, end_cleanly, parser, scenario, write_json
 from benchmarks.plot import ttft_chart
 from benchmarks.report import Summary, describe, summarise
 from benchmarks.scenario import conversations, load_text_tokenizer
@@ -48,6 +48,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--tokenizer", default="smollm2", help="the model whose tokenizer measures the texts")
     options.add_argument("--replicas", type=int, default=1, help="engines of the `sapwood up` that is started")
     add_scenario(options)
+    add_run(options)
     return options.parse_args()
 
 

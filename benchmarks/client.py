@@ -65,7 +65,7 @@ async def hold(server: Server, spoken: Sequence[Conversation], tokens: int, limi
                 ]
             seconds = time.perf_counter() - began
     except TimeoutError:
-        raise BenchmarkError(f"{server.base_url}: not done after {limit:.0f} s") from None
+        raise _too_late(server, limit) from None
     except httpx.HTTPError as error:
         raise _unreachable(server, error) from None
     except ExceptionGroup as group_error:
@@ -74,10 +74,25 @@ async def hold(server: Server, spoken: Sequence[Conversation], tokens: int, limi
     return Run(seconds, tuple(turn for task in tasks for turn in task.result()))
 
 
+async def ask_alone(server: Server, messages: Sequence[Message], tokens: int, limit: float = 600) -> Answer:
+    """One answer, on a connection of its own. BenchmarkError where there is none."""
+    try:
+        async with asyncio.timeout(limit), _connect(server, limit) as http:
+            return await _ask(http, server.model, messages, tokens)
+    except TimeoutError:
+        raise _too_late(server, limit) from None
+    except httpx.HTTPError as error:
+        raise _unreachable(server, error) from None
+
+
 def _connect(server: Server, limit: float) -> httpx.AsyncClient:
     """A connection for each request: some servers close theirs after a stream without saying so."""
     no_reuse = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     return httpx.AsyncClient(base_url=server.base_url, timeout=limit, limits=no_reuse)
+
+
+def _too_late(server: Server, limit: float) -> BenchmarkError:
+    return BenchmarkError(f"{server.base_url}: not done after {limit:.0f} s")
 
 
 def _unreachable(server: Server, error: Exception) -> BenchmarkError:

@@ -13,18 +13,29 @@ from benchmarks.scenario import Scenario
 
 
 def parser(text: str | None) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Every measurement can write its figures."""
+    options = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--json", type=Path, help="write all figures to this file")
+    return options
 
 
 def add_scenario(options: argparse.ArgumentParser) -> None:
     default = Scenario()
-    options.add_argument("--clients", type=_count, default=default.clients)
-    options.add_argument("--tokens", type=_count, default=default.tokens, help="generated in each turn")
+    options.add_argument("--clients", type=count, default=default.clients)
+    options.add_argument("--tokens", type=count, default=default.tokens, help="generated in each turn")
     options.add_argument("--scale", type=_scale, default=default.scale, help="divide the prompts by this")
     options.add_argument("--seed", type=int, default=default.seed)
+
+
+def add_run(options: argparse.ArgumentParser) -> None:
     options.add_argument("--timeout", type=float, default=1800, help="seconds for one server's run")
-    options.add_argument("--json", type=Path, help="write all figures to this file")
     options.add_argument("--plot", type=Path, help="write a chart to this file (SVG)")
+
+
+def add_model(options: argparse.ArgumentParser) -> None:
+    """For measurements that load an engine into their own process."""
+    options.add_argument("--model", default="smollm2", help="known name or .gguf file")
+    options.add_argument("--threads", type=count, help="threads of the tensor library")
 
 
 def scenario(given: argparse.Namespace) -> Scenario:
@@ -45,11 +56,16 @@ def end_cleanly() -> None:
     signal.signal(signal.SIGTERM, leave)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return value
+
+
+def counts(text: str) -> list[int]:
+    """Several, with commas between them."""
+    return [count(part) for part in text.split(",")]
 
 
 def _scale(text: str) -> float:

@@ -133,6 +133,10 @@ def milliseconds(seconds: float | None) -> str:
     return NOTHING if seconds is None else f"{seconds * 1000:.0f} ms"
 
 
+def ratio(value: float | None, other: float | None) -> str:
+    return f"{value / other:.2f}" if value is not None and other else NOTHING
+
+
 def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{share:.1%}"
 

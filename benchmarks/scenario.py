@@ -42,6 +42,18 @@ class Scenario:
     scale: float = 1.0
     seed: int = 0
 
+    @property
+    def system_tokens(self) -> int:
+        return self._scaled(SYSTEM_TOKENS)
+
+    @property
+    def turn_tokens(self) -> tuple[int, ...]:
+        """What each turn adds to the prompt."""
+        return tuple(self._scaled(tokens) for _, tokens in TURNS)
+
+    def _scaled(self, tokens: int) -> int:
+        return max(1, round(tokens / self.scale))
+
 
 @dataclass(frozen=True)
 class Conversation:
@@ -53,7 +65,7 @@ class Conversation:
 
 def conversations(scenario: Scenario, tokenizer: TextTokenizer) -> list[Conversation]:
     """One conversation for each client."""
-    system = cut(corpus.rules(Random(f"{scenario.seed}/system")), _scaled(SYSTEM_TOKENS, scenario), tokenizer)
+    system = cut(corpus.rules(Random(f"{scenario.seed}/system")), scenario.system_tokens, tokenizer)
     return [_conversation(system, number, scenario, tokenizer) for number in range(scenario.clients)]
 
 
@@ -76,9 +88,6 @@ def load_text_tokenizer(model: Path) -> TextTokenizer:
 
 def _conversation(system: str, number: int, scenario: Scenario, tokenizer: TextTokenizer) -> Conversation:
     source = Random(f"{scenario.seed}/{number}")
-    turns = (cut(paragraphs(source), _scaled(tokens, scenario), tokenizer) for paragraphs, tokens in TURNS)
+    kinds = (paragraphs for paragraphs, _ in TURNS)
+    turns = (cut(kind(source), tokens, tokenizer) for kind, tokens in zip(kinds, scenario.turn_tokens, strict=True))
     return Conversation(system, tuple(turns))
-
-
-def _scaled(tokens: int, scenario: Scenario) -> int:
-    return max(1, round(tokens / scenario.scale))

@@ -21,6 +21,7 @@ from typing import Protocol
 INSTALL_SECONDS = 3600
 START_SECONDS = 400
 STOP_SECONDS = 10
+GONE_SECONDS = 1
 POLL_SECONDS = 0.1
 CONTEXT = 8192
 KV_GIB = 4
@@ -103,19 +104,34 @@ def _run(command: Sequence[str], out: int, log: Path, settings: Mapping[str, str
 def serving(
     command: Sequence[str], port: int, log: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[Endpoint]:
-    """Run a server that answers `GET /health` and `GET /v1/models` once it is ready."""
+    """Run a server that answers `GET /health` and `GET /v1/models` once it is ready.
+
+    Where it ends by itself before the measurement does, that is the error, and not what the client saw of it.
+    """
     root = f"http://127.0.0.1:{port}"
     began = time.perf_counter()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out, _process(command, out.fileno(), settings) as process:
         while not _healthy(f"{root}/health"):
             if process.poll() is not None:
-                raise PeerError(f"ended with status {process.returncode}: {last_words(log)}; see {log}")
+                raise _ended(process, log)
             if time.perf_counter() - began > START_SECONDS:
                 raise PeerError(f"not ready after {START_SECONDS} s; see {log}")
             time.sleep(POLL_SECONDS)
         ready = time.perf_counter() - began
-        yield Endpoint(f"{root}/v1", _served_model(f"{root}/v1/models"), ready)
+        endpoint = Endpoint(f"{root}/v1", _served_model(f"{root}/v1/models"), ready)
+        try:
+            yield endpoint
+        except Exception:
+            # Its connections close a moment before the process is gone.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GONE_SECONDS)
+                raise _ended(process, log) from None
+            raise
+
+
+def _ended(process: subprocess.Popen[bytes], log: Path) -> PeerError:
+    return PeerError(f"ended with status {process.returncode}: {last_words(log)}; see {log}")
 
 
 @contextmanager

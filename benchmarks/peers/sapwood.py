@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from agents.stack import SAPWOOD
 from benchmarks.peers.base import Endpoint, Setup, free_port, serving
 
 
+@dataclass(frozen=True)
 class SapwoodEngine:
-    name = "sapwood"
+    """`flags` are more options of `sapwood engine`."""
+
+    name: str = "sapwood"
+    flags: tuple[str, ...] = ()
 
     def install(self, env: Path) -> None:
         return
@@ -18,7 +23,7 @@ class SapwoodEngine:
     def serve(self, env: Path, setup: Setup) -> AbstractContextManager[Endpoint]:
         port = free_port()
         command = [*SAPWOOD, "engine", "--model", str(setup.model), "--port", str(port)]
-        return serving([*command, "--threads", str(setup.threads)], port, env / "server.log")
+        return serving([*command, "--threads", str(setup.threads), *self.flags], port, env / "server.log")
 
 
 class SapwoodStack:
