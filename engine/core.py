@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import torch
 
-from engine.attention.cpu import CPUAttention
+from engine.attention.choose import best_attention
 from engine.attention.kv import KVTensors
 from engine.attention.plan import Segment, plan_attention
 from engine.cache.manager import KVCache
@@ -71,8 +71,10 @@ class Engine:
         dtype: torch.dtype,
         page_size: int = 1,
         step_tokens: int = 512,
+        step_seconds: float = 0.0,
         max_running: int = 64,
         drafts: bool = False,
+        kernels: str = "auto",
         check_every_step: bool = False,
     ) -> None:
         self.decoder = decoder
@@ -80,10 +82,11 @@ class Engine:
         self.scheduler = Scheduler(
             self.cache,
             step_tokens=step_tokens,
+            step_seconds=step_seconds,
             max_running=max_running,
             drafts=DraftMemory() if drafts else None,
         )
-        self.attention = CPUAttention(KVTensors(decoder.config, self.cache.capacity, dtype))
+        self.attention = best_attention(KVTensors(decoder.config, self.cache.capacity, dtype), kernels)
         self.counters = Counters()
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._deliver: Deliver = lambda events: None
@@ -176,7 +179,9 @@ class Engine:
             sampled = iter(self._sample(sampling, logits))
             for work in sampling:
                 events += self._verify(work, [next(sampled) for _ in range(1 + len(work.drafts))])
-        self._count(works, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self.scheduler.took(works, seconds)
+        self._count(works, seconds)
         return events
 
     def _forward(self, works: list[Work]) -> torch.Tensor:
@@ -210,6 +215,8 @@ class Engine:
 
     def _verify(self, work: Work, sampled: list[Sampled]) -> list[Event]:
         """Accept tokens for as long as the drafts are what would have been sampled without them."""
+        if work.request.max_tokens == 0:  # only its prompt was to be computed: see `engine.server.warm`
+            return [self._end(work.request, Finish.LENGTH)]
         request, events = work.request, [self._accept(work.request, sampled[0])]
         for right, draft in enumerate(work.drafts):
             if request.state is not State.RUNNING or request.known[-1] != draft:

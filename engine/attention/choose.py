@@ -28,7 +28,9 @@ def best_attention(kv: KVTensors, kernels: str = "auto") -> Attention:
     """`auto`, `native` (StartError where it can't be had) or `torch`."""
     if kernels == "torch" or not _fits(kv.config, kv.dtype):
         if kernels == "native":
-            raise StartError(f"the C kernels serve {kv.dtype} and heads of {kv.config.head_dim} not: use --kernels auto")
+            raise StartError(
+                f"the C kernels serve {kv.dtype} and heads of {kv.config.head_dim} not: use --kernels auto"
+            )
         return CPUAttention(kv)
     if library() is None or openmp() is None:
         if kernels == "native":

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.model.config import ModelConfig
+
+Addresses = NDArray[np.uintp]
 
 
 class KVTensors:
@@ -19,6 +25,12 @@ class KVTensors:
         shape = (config.kv_heads, slots, config.head_dim)
         self.keys = [torch.empty(shape, dtype=dtype) for _ in range(layers or config.layers)]
         self.values = [torch.empty(shape, dtype=dtype) for _ in range(layers or config.layers)]
+
+    @cached_property
+    def addresses(self) -> tuple[Addresses, Addresses]:
+        """Where the keys and the values of each layer begin, for kernels."""
+        keys, values = (np.array([x.data_ptr() for x in pool], np.uintp) for pool in (self.keys, self.values))
+        return keys, values
 
     def write(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> None:
         """slots: int64 [tokens]; k, v: [tokens, kv_heads, head_dim]."""

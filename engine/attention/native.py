@@ -155,7 +155,7 @@ def split(plan: AttentionPlan, config: ModelConfig, threads: int) -> list[Task]:
     group = config.heads // config.kv_heads
     tile = max(1, TILE_LANES // group)
     tasks = []
-    row = run = partial = 0
+    row = run = 0
     for span in plan.spans:
         for first in range(0, len(span.rows), tile):
             count = min(tile, len(span.rows) - first)

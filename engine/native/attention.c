@@ -5,39 +5,13 @@
  * Within a task: blocks of KV, online softmax (Milakov and Gimelshein 2018; Dao et al. 2022). Scores are kept transposed,
  * [slot][query], so that sixteen queries are the lanes of one vector and the softmax never reduces across lanes.
  */
+#include "attention.h"
 #include "vector.h"
 #include <stdlib.h>
 
 #define BLOCK 128        /* slots at a time: scores of 32 queries stay in the first-level cache */
 #define TILE_LANES 384   /* queries of a task: they share each staged block; `engine.attention.native` knows it too */
 #define HIDDEN (-1e30f)  /* below every score, and finite */
-
-typedef struct {
-    int64_t rows, row_count;      /* where in `rows`, and how many tokens */
-    int64_t runs, run_count;      /* where in `runs`: pairs (first slot, length) */
-    int64_t begin, end;           /* logical range of KV in those runs */
-    int64_t causal;               /* token i of the item sees causal + i + 1 of its KV; -1: all of it */
-    int64_t first_row;            /* number of the task's first token in the item */
-    int64_t partial;              /* first partial row, or -1: the result is final */
-} Task;
-
-typedef struct {
-    int64_t tokens, heads, kv_heads, head_dim, pool_slots, bits; /* bits: 16 for bfloat16, 32 for float32 */
-    int64_t task_count, merge_count, threads;
-    const Task *tasks;
-    const int64_t *slots, *rows, *runs;
-    const int64_t *merge_tokens, *merge_bounds, *merge_partials; /* token i of the merge: partials [bounds i, i + 1) */
-    float *sums, *maxima, *weights;                              /* [partial][heads]([head_dim]) */
-    void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
-    void (*barrier)(void);
-} Plan;
-
-typedef struct {
-    const void *q, *k, *v;
-    int64_t q_stride, k_stride, v_stride; /* elements from token to token */
-    void *keys, *values;                  /* [kv_heads][pool_slots][head_dim] */
-    void *out;                            /* [tokens][heads][head_dim] */
-} Layer;
 
 typedef struct {
     float *sum;      /* [lane group][head_dim][LANES] */
@@ -48,13 +22,6 @@ typedef struct {
     float *scores;   /* [2][BLOCK][LANES] */
     void *probs;     /* the same after the softmax, packed for the values */
 } Scratch;
-
-typedef struct {
-    const Plan *plan;
-    const Layer *layer;
-    float factor; /* of the scores, base 2 */
-    int64_t next_write, next_task, next_merge;
-} Work;
 
 /* A place in a list of runs. */
 typedef struct {
@@ -179,7 +146,7 @@ static void leave(const Plan *plan, const Layer *layer, const Task *task, int64_
     }
 }
 
-static void run_task(const Work *work, const Task *task, int64_t kv_head, Scratch *scratch) {
+static void run_task(const AttentionWork *work, const Task *task, int64_t kv_head, Scratch *scratch) {
     const Plan *plan = work->plan;
     const Layer *layer = work->layer;
     int64_t group = plan->heads / plan->kv_heads, dim = plan->head_dim, lanes = task->row_count * group;
@@ -283,16 +250,12 @@ static Scratch *scratch_of_thread(int64_t dim) {
     return &scratch;
 }
 
-#define EACH(counter, limit, step) \
-    for (int64_t i = __atomic_fetch_add(&(counter), (step), __ATOMIC_RELAXED); i < (limit); \
-         i = __atomic_fetch_add(&(counter), (step), __ATOMIC_RELAXED))
+AttentionWork attention_work(const Plan *plan, const Layer *layer, float scale) {
+    return (AttentionWork){plan, layer, scale * 1.44269504f, 0, 0, 0};
+}
 
-static void worker(void *argument) {
-    Work *work = argument;
+void attend_from_pool(AttentionWork *work) {
     const Plan *plan = work->plan;
-    EACH(work->next_write, plan->tokens, 8)
-        for (int64_t token = i; token < i + 8 && token < plan->tokens; token++) write_token(plan, work->layer, token);
-    if (plan->threads > 1) plan->barrier();
     Scratch *scratch = scratch_of_thread(plan->head_dim);
     if (scratch == NULL) abort();
 #if HAVE_TILES
@@ -310,9 +273,18 @@ static void worker(void *argument) {
         merge_head(plan, work->layer, i / plan->heads, i % plan->heads);
 }
 
+static void write_and_attend(void *argument) {
+    AttentionWork *work = argument;
+    const Plan *plan = work->plan;
+    EACH(work->next_write, plan->tokens, 8)
+        for (int64_t token = i; token < i + 8 && token < plan->tokens; token++) write_token(plan, work->layer, token);
+    if (plan->threads > 1) plan->barrier();
+    attend_from_pool(work);
+}
+
 /* Write k and v of the step's tokens to their slots, then out = the attention of each query. */
 EXPORT void sapwood_attend(const Plan *plan, const Layer *layer, float scale) {
-    Work work = {plan, layer, scale * 1.44269504f, 0, 0, 0};
-    if (plan->threads > 1) plan->parallel(worker, &work, (unsigned)plan->threads, 0);
-    else worker(&work);
+    AttentionWork work = attention_work(plan, layer, scale);
+    if (plan->threads > 1) plan->parallel(write_and_attend, &work, (unsigned)plan->threads, 0);
+    else write_and_attend(&work);
 }
