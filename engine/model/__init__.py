@@ -11,15 +11,34 @@ if TYPE_CHECKING:
 
     from engine.model.base import Decoder
     from engine.model.calibration import Calibration
+    from engine.model.few import FewRows
+    from engine.model.llama import LlamaDecoder
     from engine.weights.checkpoint import Checkpoint
 
 
 def load_decoder(checkpoint: Checkpoint, dtype: torch.dtype, calibration: Calibration | None = None) -> Decoder:
     """The checkpoint's decoder with weights and activations in `dtype` (float32 or bfloat16).
 
-    With a `calibration`, matrices that are stored in 4 bits are multiplied as such where that is faster.
+    With a `calibration`, weights that are stored in 4 or 8 bits are multiplied as such where that is faster.
     """
     require_supported(checkpoint.config.architecture, checkpoint.name)
+    from engine.model.few import ByRowsDecoder, measured_limit
     from engine.model.llama import LlamaDecoder
 
+    if calibration is None:
+        return LlamaDecoder(checkpoint.config, checkpoint, dtype)
+    many = LlamaDecoder(checkpoint.config, checkpoint, dtype)
+    few = _few_rows(checkpoint, many)
+    if few is not None and (limit := measured_limit(few, many, calibration)):
+        return ByRowsDecoder(few, many, limit)
     return LlamaDecoder(checkpoint.config, checkpoint, dtype, calibration)
+
+
+def _few_rows(checkpoint: Checkpoint, many: LlamaDecoder) -> FewRows | None:
+    """None where the kernel can't compute this model."""
+    from engine.model.few import FewRows
+
+    try:
+        return FewRows(checkpoint, many)
+    except ValueError:
+        return None

@@ -14,7 +14,7 @@ from torch import Tensor
 
 Kernel = Callable[[Tensor], Tensor]
 
-ROWS = (1, 2, 4, 8, 16, 32)
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 TRIES = 5
 GAIN = 1.1
 """How much faster the kernel for few rows must be: a tie isn't worth its rounding."""
@@ -25,7 +25,8 @@ class Calibration:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._machine = f"{_processor()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+        self.most = ROWS[-1]
+        self._machine = f"{processor()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
         self._known: dict[str, dict[str, int]] = _read(path)
         self._changed = False
 
@@ -51,13 +52,12 @@ class Calibration:
 
 
 def crossover(seconds: Callable[[Kernel, int], float], few: Kernel, many: Kernel) -> int:
-    """The largest of `ROWS` up to which `few` is faster all the way."""
-    limit = 0
-    for rows in ROWS:
-        if seconds(few, rows) * GAIN > seconds(many, rows):
-            break
-        limit = rows
-    return limit
+    """The largest of `ROWS` for which `few` is faster; 0 when it never is.
+
+    From the largest down: one measurement that another process disturbed then hides one size, not all above it.
+    """
+    faster = (rows for rows in reversed(ROWS) if seconds(few, rows) * GAIN <= seconds(many, rows))
+    return next(faster, 0)
 
 
 def _seconds(kernel: Kernel, x: Tensor) -> float:
@@ -80,7 +80,8 @@ def _read(path: Path | None) -> dict[str, dict[str, int]]:
     return found if isinstance(found, dict) and all(isinstance(part, dict) for part in found.values()) else {}
 
 
-def _processor() -> str:
+def processor() -> str:
+    """What the machine calls its processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

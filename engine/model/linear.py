@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.weights.int4 import Int4Blocks
+from engine.weights.blocks import Blocks
 from engine.weights.quant import BLOCK
 
 
@@ -75,14 +75,14 @@ class ByRows:
         return self.few(x) if len(x) <= self.limit else self.many(x)
 
 
-def int4_projection(blocks: Int4Blocks, bias: Tensor | None) -> Int4Linear | None:
+def int4_projection(blocks: Blocks, bias: Tensor | None) -> Int4Linear | None:
     """None where this torch or this shape has no kernel for it."""
     outputs, inputs = blocks.codes.shape
-    if outputs % 16 or inputs % BLOCK or not hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu"):
+    if blocks.bits != 4 or outputs % 16 or inputs % BLOCK or not hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu"):
         return None
     packed = torch._convert_weight_to_int4pack_for_cpu(blocks.codes.to(torch.int32), 1)
-    zero = blocks.minimum + 8 * blocks.scale
-    scales = torch.stack([blocks.scale, zero], -1).transpose(0, 1).contiguous()
+    scale = blocks.scale.float()
+    scales = torch.stack([scale, blocks.offset + 8 * scale], -1).transpose(0, 1).contiguous()
     return Int4Linear(packed, scales.to(torch.bfloat16), bias)
 
 

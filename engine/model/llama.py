@@ -65,17 +65,17 @@ class LlamaDecoder:
         loader = Loader(checkpoint, dtype, calibration)
         self.config = config
         self.dtype = dtype
-        self._rope = Rope(config)
-        self._embedding = Embedding(loader.matrix("model.embed_tokens", config.vocab_size, config.hidden_size))
+        self.rope = Rope(config)
+        self.embed = Embedding(loader.matrix("model.embed_tokens", config.vocab_size, config.hidden_size))
         self._layers = [_load_layer(config, loader, index) for index in range(config.layers)]
         self._norm = loader.norm("model.norm")
-        self._head = projection(self._embedding.weight if config.tied_head else _load_head(config, loader))
+        self._head = projection(self.embed.weight if config.tied_head else _load_head(config, loader))
 
     @torch.inference_mode()
     def forward(self, ids: Tensor, positions: Tensor, rows: Tensor, attend: AttentionStep) -> Tensor:
         """See `Decoder.forward`."""
-        rotation = self._rope.at(positions, self.dtype)
-        x = self._embedding(ids)
+        rotation = self.rope.at(positions, self.dtype)
+        x = self.embed(ids)
         for layer in self._layers:
             x = layer(x, rotation, attend)
         return self._head(self._norm(x[rows])).float()

@@ -16,8 +16,8 @@ from engine.errors import StartError
 from engine.model.calibration import Calibration
 from engine.model.layers import RmsNorm
 from engine.model.linear import ByRows, Projection, int4_projection, projection
+from engine.weights.blocks import stack
 from engine.weights.checkpoint import Checkpoint
-from engine.weights.int4 import stack
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,12 @@ class Loader:
     def _with_int4(self, names: list[str], many: Projection, bias: Tensor | None, columns: int) -> Projection:
         """`many`, or both forms where the matrix is stored in 4 bits and those are faster for few rows."""
         assert self.calibration is not None
-        blocks = [found for name in names if (found := self.checkpoint.int4(f"{name}.weight")) is not None]
-        few = int4_projection(stack(blocks), bias) if len(blocks) == len(names) else None
-        if few is None:
+        blocks = stack([self.checkpoint.blocks(f"{name}.weight") for name in names])
+        few = int4_projection(blocks, bias) if blocks is not None else None
+        if blocks is None or few is None:
             return many
-        outputs = sum(len(part.codes) for part in blocks)
         limit = self.calibration.rows(
-            f"int4 {outputs} x {columns} {self.dtype}",
+            f"int4 {len(blocks.codes)} x {columns} {self.dtype}",
             few,
             many,
             lambda rows: torch.ones(rows, columns, dtype=self.dtype),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.errors import StartError
 from engine.model.config import ModelConfig
-from engine.weights.int4 import Int4Blocks
+from engine.weights.blocks import Blocks
 
 
 class Checkpoint(Protocol):
@@ -45,8 +45,8 @@ class Checkpoint(Protocol):
         """A fresh tensor that the caller owns. StartError when it is missing or its type is unknown."""
         ...
 
-    def int4(self, name: str) -> Int4Blocks | None:
-        """The 4-bit blocks of a matrix, rows in the order of `tensor`; None where it is stored otherwise."""
+    def blocks(self, name: str) -> Blocks | None:
+        """The quantised blocks of a matrix, rows in the order of `tensor`; None where it is stored otherwise."""
         ...
 
 

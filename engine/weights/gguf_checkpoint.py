@@ -11,8 +11,8 @@ from torch import Tensor
 
 from engine.errors import StartError
 from engine.model.config import ModelConfig, require_supported
+from engine.weights.blocks import Blocks, read_blocks
 from engine.weights.gguf import Gguf, GgufTensor
-from engine.weights.int4 import Int4Blocks, int4_blocks
 from engine.weights.quant import QuantType, dequantise
 
 TOP_NAMES = {
@@ -58,13 +58,15 @@ class GgufCheckpoint:
         heads = self._interleaved_heads(name)
         return _deinterleave(values, heads) if heads else values
 
-    def int4(self, name: str) -> Int4Blocks | None:
+    def blocks(self, name: str) -> Blocks | None:
         tensor = _find(self._file, _gguf_name(name))
         raw = torch.from_numpy(self._file.raw(tensor))
-        blocks, heads = int4_blocks(raw, QuantType(tensor.kind), tensor.shape), self._interleaved_heads(name)
+        blocks, heads = read_blocks(raw, QuantType(tensor.kind), tensor.shape), self._interleaved_heads(name)
         if blocks is None or not heads:
             return blocks
-        return Int4Blocks(*(_deinterleave(part, heads) for part in (blocks.codes, blocks.scale, blocks.minimum)))
+        minimum = None if blocks.minimum is None else _deinterleave(blocks.minimum, heads)
+        codes, scale = _deinterleave(blocks.codes, heads), _deinterleave(blocks.scale, heads)
+        return Blocks(codes, scale, minimum, blocks.bits, blocks.zero)
 
     def _interleaved_heads(self, name: str) -> int:
         """How many heads' rows are stored interleaved; 0 for a tensor that is stored as it is used."""

@@ -11,8 +11,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from engine.errors import StartError
+from engine.weights.blocks import Blocks
 from engine.weights.hf_config import read_config, read_json
-from engine.weights.int4 import Int4Blocks
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -42,7 +42,7 @@ class FolderCheckpoint:
             raise StartError(f"{self._folder}: tensor {name} is stored as {stored.dtype}, which is not supported")
         return stored.to(dtype)
 
-    def int4(self, name: str) -> Int4Blocks | None:
+    def blocks(self, name: str) -> Blocks | None:
         """Folders of 4-bit weights have formats of their own, none of which is read yet."""
         return None
 

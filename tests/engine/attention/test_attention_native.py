@@ -127,7 +127,8 @@ def test_tasks_cover_each_pair_once(segments, shape, threads):
     seen: dict[tuple[int, int], int] = {}
     tasks, merges = join(split(plan, config(*shape), threads), rows, plan.tokens)
     for task in tasks:
-        assert task.row_count * (shape[0] // shape[1]) <= TILE_LANES and task.end > task.begin
+        assert task.row_count * (shape[0] // shape[1]) <= TILE_LANES
+        assert task.end > task.begin
         for i in range(task.row_count):
             visible = task.end if task.causal < 0 else min(task.end, task.causal + task.first_row + i + 1)
             row = int(rows[task.rows + i])
@@ -144,7 +145,8 @@ def len_of(segment):
 
 def test_the_kernel_is_chosen_where_it_fits_only():
     shape = config(9, 3, 64)
-    assert is_right(shape, torch.float32) and is_right(shape, torch.bfloat16)
+    assert is_right(shape, torch.float32)
+    assert is_right(shape, torch.bfloat16)
     assert isinstance(best_attention(KVTensors(shape, 64, torch.float32)), NativeAttention)
     assert isinstance(best_attention(KVTensors(shape, 64, torch.float32), "torch"), CPUAttention)
     assert isinstance(best_attention(KVTensors(shape, 64, torch.float64)), CPUAttention)
