@@ -14,8 +14,12 @@ from torch import Tensor
 
 Kernel = Callable[[Tensor], Tensor]
 
-ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 TRIES = 5
+ENOUGH_SECONDS = 0.1
+"""Work that takes this long is not repeated further: it is not the noise of a moment that decides."""
+LOSSES = 2
+"""So many sizes lost in a row end the search; one may be another process that disturbed."""
 GAIN = 1.1
 """How much faster the kernel for few rows must be: a tie isn't worth its rounding."""
 
@@ -52,22 +56,27 @@ class Calibration:
 
 
 def crossover(seconds: Callable[[Kernel, int], float], few: Kernel, many: Kernel) -> int:
-    """The largest of `ROWS` for which `few` is faster; 0 when it never is.
-
-    From the largest down: one measurement that another process disturbed then hides one size, not all above it.
-    """
-    faster = (rows for rows in reversed(ROWS) if seconds(few, rows) * GAIN <= seconds(many, rows))
-    return next(faster, 0)
+    """The largest of `ROWS` for which `few` is faster, before it loses several sizes in a row; 0 if never."""
+    limit = losses = 0
+    for rows in ROWS:
+        if seconds(few, rows) * GAIN <= seconds(many, rows):
+            limit, losses = rows, 0
+        elif (losses := losses + 1) == LOSSES:
+            break
+    return limit
 
 
 def _seconds(kernel: Kernel, x: Tensor) -> float:
     """The best of a few tries, after one that warms up."""
     kernel(x)
-    best = float("inf")
+    best, spent = float("inf"), 0.0
     for _ in range(TRIES):
         began = time.perf_counter()
         kernel(x)
-        best = min(best, time.perf_counter() - began)
+        took = time.perf_counter() - began
+        best, spent = min(best, took), spent + took
+        if spent > ENOUGH_SECONDS:
+            break
     return best
 
 

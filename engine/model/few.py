@@ -100,7 +100,7 @@ class FewRows:
         """See `Decoder.forward`."""
         config, count = self.config, len(ids)
         x = self._decoder.embed(ids).float()
-        rotation = self._decoder.rope.at(positions, torch.float32)
+        rotation = self._decoder.rope.at(positions)
         widest = max(config.hidden_size, config.heads * config.head_dim, config.intermediate_size)
         codes = torch.empty(max(count, len(rows)) * widest, dtype=torch.int8)
         scales = torch.empty(2, max(count, len(rows)) * widest // BLOCK)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from engine.model.elementwise import Elementwise
 from engine.model.linear import Projection
 
 
 @dataclass(frozen=True)
 class RmsNorm:
-    """Root-mean-square norm; the mean is taken in float32 whatever the dtype of x."""
+    """Root-mean-square norm with the residual before it; weight: float32 [width]."""
 
     weight: Tensor
     eps: float
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
+    def __call__(self, ops: Elementwise, x: Tensor, added: Tensor | None) -> Tensor:
+        """x += added, in place; returns the norm of x."""
+        return ops.norm(x, added, self.weight, self.eps)
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,8 @@ class GatedMlp:
     gate_up: Projection
     down: Projection
 
-    def __call__(self, x: Tensor) -> Tensor:
-        gate, up = self.gate_up(x).chunk(2, -1)
-        return self.down(F.silu(gate).mul_(up))
+    def __call__(self, ops: Elementwise, x: Tensor) -> Tensor:
+        return self.down(ops.gate(self.gate_up(x)))
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from torch import Tensor
 from engine.attention.base import AttentionStep
 from engine.model.calibration import Calibration
 from engine.model.config import ModelConfig
+from engine.model.elementwise import Elementwise, best_elementwise
 from engine.model.layers import Embedding, GatedMlp, RmsNorm
 from engine.model.linear import Projection, projection
 from engine.model.loading import Loader
-from engine.model.rope import Rope, Rotation, rotate
+from engine.model.rope import Rope, Rotation
 from engine.weights.checkpoint import Checkpoint
 
 
@@ -31,10 +32,10 @@ class Attention:
     qkv: Projection
     output: Projection
 
-    def __call__(self, x: Tensor, rotation: Rotation, attend: AttentionStep) -> Tensor:
+    def __call__(self, ops: Elementwise, x: Tensor, rotation: Rotation, attend: AttentionStep) -> Tensor:
         tokens = len(x)
         heads = self.qkv(x).view(tokens, self.heads + 2 * self.kv_heads, self.head_dim)
-        turned = rotate(heads[:, : -self.kv_heads], rotation)  # q and k at once
+        turned = ops.turn(heads, self.heads + self.kv_heads, rotation)  # q and k at once
         q, k = turned[:, : self.heads], turned[:, self.heads :]
         mixed = attend(self.index, q, k, heads[:, -self.kv_heads :])
         return self.output(mixed.reshape(tokens, self.heads * self.head_dim))
@@ -47,9 +48,12 @@ class Layer:
     mlp_norm: RmsNorm
     mlp: GatedMlp
 
-    def __call__(self, x: Tensor, rotation: Rotation, attend: AttentionStep) -> Tensor:
-        x = x + self.attention(self.attention_norm(x), rotation, attend)
-        return x.add_(self.mlp(self.mlp_norm(x)))
+    def __call__(
+        self, ops: Elementwise, x: Tensor, added: Tensor | None, rotation: Rotation, attend: AttentionStep
+    ) -> Tensor:
+        """x gets what the layer before computed, and this layer's attention; the MLP's output is returned."""
+        mixed = self.attention(ops, self.attention_norm(ops, x, added), rotation, attend)
+        return self.mlp(ops, self.mlp_norm(ops, x, mixed))
 
 
 class LlamaDecoder:
@@ -66,6 +70,7 @@ class LlamaDecoder:
         self.config = config
         self.dtype = dtype
         self.rope = Rope(config)
+        self._ops = best_elementwise(config, dtype)
         self.embed = Embedding(loader.matrix("model.embed_tokens", config.vocab_size, config.hidden_size))
         self._layers = [_load_layer(config, loader, index) for index in range(config.layers)]
         self._norm = loader.norm("model.norm")
@@ -74,11 +79,12 @@ class LlamaDecoder:
     @torch.inference_mode()
     def forward(self, ids: Tensor, positions: Tensor, rows: Tensor, attend: AttentionStep) -> Tensor:
         """See `Decoder.forward`."""
-        rotation = self.rope.at(positions, self.dtype)
-        x = self.embed(ids)
+        rotation = self.rope.at(positions)
+        x, added = self.embed(ids), None
         for layer in self._layers:
-            x = layer(x, rotation, attend)
-        return self._head(self._norm(x[rows])).float()
+            added = layer(self._ops, x, added, rotation, attend)
+        assert added is not None
+        return self._head(self._norm(self._ops, x[rows], added[rows])).float()
 
 
 def _load_head(config: ModelConfig, loader: Loader) -> Tensor:

@@ -36,7 +36,7 @@ class Loader:
     def norm(self, name: str) -> RmsNorm:
         config = self.checkpoint.config
         self._check(f"{name}.weight", (config.hidden_size,))
-        return RmsNorm(self.checkpoint.tensor(f"{name}.weight", self.dtype), config.rms_eps)
+        return RmsNorm(self.checkpoint.tensor(f"{name}.weight", torch.float32), config.rms_eps)
 
     def fused(self, parts: Mapping[str, int], columns: int, bias: bool) -> Projection:
         """One linear whose output is that of all `parts` (name to rows), side by side in their order."""

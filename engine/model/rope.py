@@ -14,7 +14,7 @@ from engine.model.config import ModelConfig
 
 
 class Rotation(NamedTuple):
-    """The turn of each token, made once a step and used by every layer; both [tokens, 1, head_dim]."""
+    """The turn of each token, made once a step and used by every layer; both float32 [tokens, 1, head_dim]."""
 
     cos: Tensor
     signed_sin: Tensor
@@ -26,11 +26,11 @@ class Rope:
     def __init__(self, config: ModelConfig) -> None:
         self._frequencies = scaled_frequencies(config)  # float32 [head_dim / 2]
 
-    def at(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
-        """The rotation for positions [tokens], computed in float32."""
+    def at(self, positions: Tensor) -> Rotation:
+        """The rotation for positions [tokens]."""
         angles = positions.float()[:, None, None] * self._frequencies
         cos, sin = angles.cos(), angles.sin()
-        return Rotation(torch.cat((cos, cos), -1).to(dtype), torch.cat((-sin, sin), -1).to(dtype))
+        return Rotation(torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1))
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:

@@ -20,7 +20,7 @@ def config(scaling=None, head_dim=16):
 def test_a_pair_turns_by_position_times_frequency():
     x = torch.zeros(1, 1, 16)
     x[0, 0, 2] = 1.0  # the third frequency: 10000 ** (-4 / 16) = 0.1
-    turned = rotate(x, Rope(config()).at(torch.tensor([7]), torch.float32))[0, 0]
+    turned = rotate(x, Rope(config()).at(torch.tensor([7])))[0, 0]
     assert turned[2].item() == pytest.approx(math.cos(0.7), abs=1e-6)
     assert turned[10].item() == pytest.approx(math.sin(0.7), abs=1e-6)
     assert turned.norm().item() == pytest.approx(1.0, abs=1e-6)
@@ -31,7 +31,7 @@ def test_scores_depend_on_distance_only():
     q, k = torch.randn(1, 1, 16), torch.randn(1, 1, 16)
 
     def score(at_q, at_k):
-        turned = [rotate(x, rope.at(torch.tensor([p]), torch.float32)).flatten() for x, p in ((q, at_q), (k, at_k))]
+        turned = [rotate(x, rope.at(torch.tensor([p]))).flatten() for x, p in ((q, at_q), (k, at_k))]
         return torch.dot(*turned).item()
 
     assert score(9, 4) == pytest.approx(score(55, 50), abs=1e-4)
