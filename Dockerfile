@@ -7,7 +7,7 @@ ARG TORCH_INDEX=""
 ARG EXTRAS=""
 
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends git \
+ && apt-get install --yes --no-install-recommends gcc git libc6-dev \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home sapwood
 
