@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_int64, c_void_p
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,8 +35,7 @@ TASKS_PER_THREAD = 6
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """The fields of the kernel's struct, in its order."""
 
     rows: int
@@ -47,7 +46,7 @@ class Task:
     end: int
     causal: int
     first_row: int
-    partial: int
+    partial: int = -1
 
     @property
     def cost(self) -> int:
@@ -99,10 +98,9 @@ class NativeAttentionStep:
         self.attend = attention.kernel.sapwood_attend
         self.scale = ctypes.c_float(config.head_dim**-0.5)
         rows = np.concatenate([np.asarray(span.rows, dtype=np.int64) for span in plan.spans])
-        tasks = split(plan, config, attention.threads)
-        tasks, merges = join(tasks, rows, plan.tokens)
+        tasks, merges = join(split(plan, config, attention.threads), rows, plan.tokens)
         self.arrays = {
-            "tasks": np.array([[getattr(task, name) for name in TASK_FIELDS] for task in tasks], dtype=np.int64),
+            "tasks": tasks,
             "slots": expand_runs(plan.runs),
             "rows": rows,
             "runs": np.array([run for span in plan.spans for run in span.runs], dtype=np.int64),
@@ -147,9 +145,6 @@ class NativeAttentionStep:
         return out
 
 
-TASK_FIELDS = [field.name for field in fields(Task)]
-
-
 def split(plan: AttentionPlan, config: ModelConfig, threads: int) -> list[Task]:
     """Every span in tiles of rows and ranges of KV, the most expensive first."""
     group = config.heads // config.kv_heads
@@ -161,7 +156,7 @@ def split(plan: AttentionPlan, config: ModelConfig, threads: int) -> list[Task]:
             count = min(tile, len(span.rows) - first)
             end = span.length if span.causal is None else span.causal + first + count
             causal = -1 if span.causal is None else span.causal
-            tasks.append(Task(row + first, count, run, len(span.runs), 0, end, causal, first, 0))
+            tasks.append(Task(row + first, count, run, len(span.runs), 0, end, causal, first))
         row += len(span.rows)
         run += len(span.runs)
     ideal = sum(task.cost for task in tasks) * config.kv_heads // (TASKS_PER_THREAD * threads) if threads > 1 else 0
@@ -174,43 +169,34 @@ def _parts(task: Task, ideal: int) -> list[Task]:
     """`task` in equal ranges of KV of about the `ideal` cost; 0: in one."""
     length = task.end - task.begin
     wanted = min(-(-task.cost // ideal), length // SHORTEST) if ideal else 1
-    step = -(-length // max(1, wanted) // BLOCK) * BLOCK
-    return [_range(task, begin, min(begin + step, task.end)) for begin in range(task.begin, task.end, step)]
+    if wanted <= 1:
+        return [task]
+    step = -(-length // wanted // BLOCK) * BLOCK
+    ranges = range(task.begin, task.end, step)
+    return [task._replace(begin=begin, end=min(begin + step, task.end)) for begin in ranges]
 
 
-def _range(task: Task, begin: int, end: int) -> Task:
-    return Task(
-        task.rows, task.row_count, task.runs, task.run_count, begin, end, task.causal, task.first_row, task.partial
-    )
-
-
-def join(tasks: list[Task], rows: Ints, tokens: int) -> tuple[list[Task], dict[str, Ints]]:
-    """Numbers the partial results of tasks that share a token with another, and lists them for each token.
+def join(tasks: list[Task], rows: Ints, tokens: int) -> tuple[Ints, dict[str, Ints]]:
+    """The tasks as an array, with the partial results of those that share a token with another numbered, and listed
+    for each token.
 
     A task is final (partial -1) when all its tokens are in no other task.
     """
-    seen = np.zeros(tokens, dtype=np.int64)
-    for task in tasks:
-        seen[rows[task.rows : task.rows + task.row_count]] += 1
-    numbered, owners, count = [], [], 0
-    for task in tasks:
-        mine = rows[task.rows : task.rows + task.row_count]
-        final = bool((seen[mine] == 1).all())
-        numbered.append(_numbered(task, -1 if final else count))
-        if not final:
-            owners.append(mine)
-            count += len(mine)
-    token_of = np.concatenate(owners) if owners else np.zeros(0, np.int64)
+    table = np.array(tasks, dtype=np.int64)
+    counts = table[:, Task._fields.index("row_count")]
+    starts = np.cumsum(counts) - counts
+    within = np.arange(counts.sum()) - np.repeat(starts, counts)
+    owners = rows[np.repeat(table[:, Task._fields.index("rows")], counts) + within]
+    shared = np.bincount(owners, minlength=tokens)[owners] > 1
+    partial = np.logical_or.reduceat(shared, starts)
+    left = np.where(partial, counts, 0)
+    table[:, Task._fields.index("partial")] = np.where(partial, np.cumsum(left) - left, -1)
+    token_of = owners[np.repeat(partial, counts)]
     order = np.argsort(token_of, kind="stable")
-    merged, counts = np.unique(token_of, return_counts=True)
-    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return numbered, {"merge_tokens": merged, "merge_bounds": bounds, "merge_partials": order}
-
-
-def _numbered(task: Task, partial: int) -> Task:
-    return Task(
-        task.rows, task.row_count, task.runs, task.run_count, task.begin, task.end, task.causal, task.first_row, partial
-    )
+    per_token = np.bincount(token_of, minlength=tokens)
+    merged = np.flatnonzero(per_token)
+    bounds = np.concatenate([[0], np.cumsum(per_token[merged])]).astype(np.int64)
+    return table, {"merge_tokens": merged, "merge_bounds": bounds, "merge_partials": order}
 
 
 def _room(attention: NativeAttention, rows: int, head_dim: int) -> dict[str, int]:

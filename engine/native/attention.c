@@ -11,6 +11,7 @@
 
 #define BLOCK 128        /* slots at a time: scores of 32 queries stay in the first-level cache */
 #define TILE_LANES 384   /* queries of a task: they share each staged block; `engine.attention.native` knows it too */
+#define TOO_MUCH 1e12f   /* a block's weight over an old maximum: float32 holds far more, so the maximum need not be exact */
 #define HIDDEN (-1e30f)  /* below every score, and finite */
 
 typedef struct {
@@ -85,8 +86,16 @@ static vec raise_maximum(float *scores, int64_t count, int64_t full, ivec visibl
     return now;
 }
 
+static vec exponentials(Scratch *scratch, int w, int64_t count, int full, ivec visible, float factor, vec top, int tiles) {
+#if HAVE_TILES
+    if (tiles) return exponentials_tiles(scratch, w, count, full, visible, factor, top);
+#endif
+    (void)tiles;
+    return exponentials_fma(scratch, w, count, full, visible, factor, top);
+}
+
 static void attend_block(const Plan *plan, Scratch *scratch, int64_t lanes, int64_t position, int64_t count, float factor,
-                         int tiles) {
+                         int tiles, int first) {
     int64_t groups = padded(lanes, LANES) / LANES, dim = plan->head_dim;
     for (int64_t group = 0; group < groups; group += 2) {
         int width = group + 1 < groups ? 2 : 1;
@@ -107,15 +116,17 @@ static void attend_block(const Plan *plan, Scratch *scratch, int64_t lanes, int6
             ivec visible;
             memcpy(&visible, scratch->limit + lane, sizeof visible);
             visible -= isplat((int32_t)position);
+            if (full && !first) { /* the last maximum mostly serves */
+                vec more = exponentials(scratch, w, count, full, visible, factor, load(scratch->max + lane), tiles);
+                if (!any_greater(more, splat(TOO_MUCH))) {
+                    store(scratch->weight + lane, load(scratch->weight + lane) + more);
+                    continue;
+                }
+            }
             vec top = raise_maximum(scratch->scores + w * BLOCK * LANES, count, full, visible, factor, scratch->max + lane,
                                     scratch->weight + lane, scratch->sum + lane * dim, dim);
-            vec weight = load(scratch->weight + lane);
-#if HAVE_TILES
-            if (tiles) weight += exponentials_tiles(scratch, w, count, full, visible, factor, top);
-            else
-#endif
-                weight += exponentials_fma(scratch, w, count, full, visible, factor, top);
-            store(scratch->weight + lane, weight);
+            vec more = exponentials(scratch, w, count, full, visible, factor, top, tiles);
+            store(scratch->weight + lane, load(scratch->weight + lane) + more);
         }
 #if HAVE_TILES
         if (tiles) weigh_tiles(scratch, group, width, count, dim);
@@ -180,7 +191,7 @@ static void run_task(const AttentionWork *work, const Task *task, int64_t kv_hea
         else
 #endif
             stage_fma(&staged, keys, values, at, count, plan->bits, dim);
-        attend_block(plan, &staged, lanes, position, count, work->factor, tiles);
+        attend_block(plan, &staged, lanes, position, count, work->factor, tiles, position == task->begin);
         if (position + count < task->end) {
             at.offset += count;
             while (at.offset >= at.run[1]) at.offset -= at.run[1], at.run += 2;

@@ -16,7 +16,7 @@ from engine.attention.choose import best_attention, is_right
 from engine.attention.cpu import CPUAttention
 from engine.attention.kernel import plain
 from engine.attention.kv import KVTensors
-from engine.attention.native import TILE_LANES, NativeAttention, join, split
+from engine.attention.native import TILE_LANES, NativeAttention, Task, join, split
 from engine.attention.plan import Segment, plan_attention
 from engine.errors import StartError
 from engine.model.config import ModelConfig
@@ -125,7 +125,8 @@ def test_tasks_cover_each_pair_once(segments, shape, threads):
     plan = plan_attention(segments)
     rows = np.concatenate([np.asarray(span.rows, np.int64) for span in plan.spans])
     seen: dict[tuple[int, int], int] = {}
-    tasks, merges = join(split(plan, config(*shape), threads), rows, plan.tokens)
+    table, merges = join(split(plan, config(*shape), threads), rows, plan.tokens)
+    tasks = [Task(*map(int, line)) for line in table]
     for task in tasks:
         assert task.row_count * (shape[0] // shape[1]) <= TILE_LANES
         assert task.end > task.begin
