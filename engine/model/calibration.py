@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -90,9 +91,17 @@ def _read(path: Path | None) -> dict[str, dict[str, int]]:
 
 
 def processor() -> str:
-    """What the machine calls its processor."""
+    """The processor's name and a digest of what it can do: virtual machines of one name may differ."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    found = dict(_named(line) for line in reversed(lines))
+    features = " ".join(sorted((found.get("flags") or found.get("Features") or "").split()))
+    digest = hashlib.sha256(features.encode()).hexdigest()[:8]
+    return f"{found.get('model name') or platform.machine()} ({digest})"
+
+
+def _named(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip(), value.strip()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.model import load_decoder
-from engine.model.calibration import ROWS, Calibration, crossover
+from engine.model.calibration import ROWS, Calibration, crossover, processor
 from engine.model.linear import ByRows, int4_projection
 from engine.model.llama import LlamaDecoder
 from engine.weights.blocks import stack
@@ -131,3 +131,15 @@ def test_a_damaged_file_is_measured_anew(tmp_path, damage):
     assert calibration.rows("a", lambda x: x, lambda x: x, lambda rows: torch.ones(rows, 1)) in (0, *ROWS)
     calibration.save()
     assert json.loads(path.read_text())
+
+
+def test_processors_of_one_name_that_can_do_different_things_are_not_mixed_up(monkeypatch):
+    def described(text):
+        monkeypatch.setattr("pathlib.Path.read_text", lambda self: text)
+        return processor()
+
+    plain = "processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: avx2 avx512f\n\nprocessor\t: 1\nmodel name\t: Some CPU\n"
+    assert described(plain) == described(plain.replace("avx2 avx512f", "avx512f avx2"))
+    assert described(plain) != described(plain.replace("avx512f", "avx512f amx_tile"))
+    assert described(plain).startswith("Some CPU (")
+    assert described("")
