@@ -21,21 +21,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.output.tools.base import (
-    Call,
-    Parsed,
-    answer_tag,
-    content_before,
-    json_body,
-    offered,
-)
+from engine.output.tools.base import Call, Parsed, ToolFormat, content_before
+from engine.output.tools.tags import answer_tag, call_tag, json_body, offered
 from engine.output.tools.tool import Tool, ToolChoice
 
 FENCE = "```"
 _FORCED_BEGINNING = re.compile(r"\^((?:\\[^a-zA-Z0-9]|[^\\^$.|?*+()\[\]{}])+)(?:(?:\[\\s\\S\]|\.)\*)?")
 
 
-class FenceFormat:
+class FenceFormat(ToolFormat):
     """See the module. A fenced block with any other info string is content."""
 
     def describe(self, tools: Sequence[Tool]) -> str:
@@ -54,14 +48,14 @@ class FenceFormat:
         callable_tools = offered(tools, choice)
         # Without the line feed: it could else be taken for the one that ends the content.
         triggers = [f"{FENCE}{tool.name}" for tool in callable_tools]
-        return answer_tag([_tag(tool) for tool in callable_tools], triggers, choice, parallel)
+        return answer_tag([_tag(tool) for tool in callable_tools], triggers, choice, parallel, self.layout)
 
     def parse(self, text: str, tools: Sequence[Tool], *, partial: bool = False) -> Parsed:
         opening = _opening(tools)
         content: list[str] = []
         calls: list[Call] = []
         at = 0
-        while start := opening.search(text, at):
+        while start := _next_opening(text, at, opening):
             content.append(content_before(text[at : start.start()], first=not calls))
             fence, name = start.groups()
             prop = next(raw_property(tool) for tool in tools if tool.name == name)
@@ -103,10 +97,10 @@ def _tag(tool: Tool) -> dict[str, Any]:
     begin, end = f"{FENCE}{tool.name}\n", f"\n{FENCE}"
     prop = raw_property(tool)
     if prop is None:
-        return {"type": "tag", "begin": begin, "content": json_body(tool), "end": end}
+        return call_tag(begin, json_body(tool), end)
     schema = tool.parameters["properties"][prop]
     literal = forced_beginning(schema)
-    return {"type": "tag", "begin": begin + literal, "content": _raw_content(schema, literal), "end": end}
+    return call_tag(begin + literal, _raw_content(schema, literal), end)
 
 
 def _raw_content(schema: Mapping[str, Any], literal: str) -> dict[str, Any]:
@@ -147,6 +141,12 @@ def _arguments(prop: str | None, body: str, *, whole: bool) -> str:
 def _opening(tools: Sequence[Tool]) -> re.Pattern[str]:
     names = "|".join(re.escape(tool.name) for tool in tools) or r"(?!)"
     return re.compile(rf"^(`{{3,}})({names})\n", re.MULTILINE)
+
+
+def _next_opening(text: str, at: int, opening: re.Pattern[str]) -> re.Match[str] | None:
+    """The first call from `at` on. Most text has no fence, and looking for just that is fast."""
+    fence = text.find(FENCE, at)
+    return opening.search(text, fence) if fence >= 0 else None
 
 
 def _closing(fence: str, *, partial: bool) -> re.Pattern[str]:

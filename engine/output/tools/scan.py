@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _MARKS = re.compile(r'["{}\[\]]')
 _SCALAR = re.compile(r"[^\s,\"{}\[\]]+")
 _SPACE = re.compile(r"\s*")

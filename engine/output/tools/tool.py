@@ -18,7 +18,10 @@ _ANY_OBJECT: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that the model may call. `parameters` is the JSON schema of its arguments object."""
+    """A function that the model may call. `parameters` is the JSON schema of its arguments object.
+
+    `strict`: all of the schema must be enforced, so that one with other keywords is refused.
+    """
 
     name: str
     description: str = ""
@@ -114,8 +117,9 @@ def _read_tool(value: object, param: str) -> Tool:
         parameters = dict(_ANY_OBJECT)
     if not isinstance(parameters, dict):
         raise _invalid("a tool's parameters must be a JSON schema object", f"{param}.function.parameters")
-    check_schema(parameters, f"{param}.function.parameters", enforce=False)
-    return Tool(name, description, parameters, strict=function.get("strict") is True)
+    strict = function.get("strict") is True
+    check_schema(parameters, f"{param}.function.parameters", enforce=strict)
+    return Tool(name, description, parameters, strict)
 
 
 def _invalid(message: str, param: str) -> RequestError:

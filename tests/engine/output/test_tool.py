@@ -6,8 +6,12 @@ import pytest
 
 from engine.errors import RequestError
 from engine.output.tools import format_for
+from engine.output.tools.deepseek import DeepSeekFormat
 from engine.output.tools.fence import FenceFormat
 from engine.output.tools.hermes import HermesFormat
+from engine.output.tools.llama import LlamaFormat
+from engine.output.tools.mistral import MistralFormat
+from engine.output.tools.qwen_xml import QwenXmlFormat
 from engine.output.tools.tool import ChoiceMode, Tool, ToolChoice, read_choice, read_tools
 
 TOOLS = (Tool("run"), Tool("edit"))
@@ -79,6 +83,33 @@ def test_a_bad_choice_is_named(value, tools):
     assert caught.value.param == "tool_choice"
 
 
-def test_the_format_follows_the_template():
-    assert isinstance(format_for("... <tool_call> ..."), HermesFormat)
-    assert isinstance(format_for("chatml"), FenceFormat)
+def test_a_strict_tool_must_be_enforceable():
+    parameters = {"type": "object", "properties": {"n": {"type": "integer", "multipleOf": 3}}}
+    read_tools([function(name="x", parameters=parameters)])
+    with pytest.raises(RequestError) as caught:
+        read_tools([function(name="x", parameters=parameters, strict=True)])
+    assert (caught.value.code, caught.value.param) == ("invalid_schema", "tools[0].function.parameters")
+    assert "properties.n" in str(caught.value) or "/properties/n" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("... <tool_call> ...", HermesFormat()),
+        ("<tool_call>\n<function=' + name", QwenXmlFormat()),
+        ("<|python_tag|>", LlamaFormat()),
+        ('<|start_header_id|> {"name": "\' + name + \'", "parameters": \'', LlamaFormat()),
+        ("[TOOL_CALLS] [", MistralFormat(space=" ")),
+        ("[TOOL_CALLS][", MistralFormat()),
+        ("'[TOOL_CALLS]' + name + '[ARGS]'", MistralFormat(named=True)),
+        ("<｜tool▁calls▁begin｜> ```json", DeepSeekFormat(fenced=True)),
+        ("<｜tool▁calls▁begin｜>", DeepSeekFormat()),
+        ("<|start_header_id|>", FenceFormat()),
+        ("chatml", FenceFormat()),
+    ],
+)
+def test_the_format_follows_the_template(template, expected):
+    found = format_for(template)
+    assert type(found) is type(expected)
+    assert found.render_call("run", "{}") == expected.render_call("run", "{}")
+    assert found.layout == expected.layout
