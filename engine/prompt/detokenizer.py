@@ -26,6 +26,11 @@ class Detokenizer:
             return ""
         return self._decoder.decode(self._tokenizer.token_bytes(token_id))
 
+    @property
+    def pending(self) -> bool:
+        """Whether bytes of a character are held back."""
+        return bool(self._decoder.getstate()[0])
+
     def flush(self) -> str:
         """What was held back, at the end: U+FFFD for a character that never became whole."""
         return self._decoder.decode(b"", final=True)

@@ -38,10 +38,13 @@ class GgufTokenType(IntEnum):
 class Tokenizer:
     """A `tokenizers.Tokenizer` with the ids that a chat needs."""
 
-    def __init__(self, raw: tokenizers.Tokenizer, *, eos_ids: frozenset[int], bos_id: int | None) -> None:
+    def __init__(
+        self, raw: tokenizers.Tokenizer, *, eos_ids: frozenset[int], bos_id: int | None, eos_id: int | None
+    ) -> None:
         self.raw = raw
         self.eos_ids = eos_ids
         self.bos_id = bos_id
+        self.eos_id = eos_id
         self.vocab_size: int = raw.get_vocab_size(with_added_tokens=True)
         added = raw.get_added_tokens_decoder()
         self._added = {token_id: token.content for token_id, token in added.items()}
@@ -87,6 +90,11 @@ class Tokenizer:
     def _longest_token(self) -> int:
         return max(1, *(len(self.token_bytes(token_id)) for token_id in range(self.vocab_size)))
 
+    @cached_property
+    def eos_names(self) -> tuple[str, ...]:
+        """The texts of all tokens that end an answer."""
+        return tuple(filter(None, map(self.text_of, sorted(self.eos_ids))))
+
     @property
     def bos(self) -> str:
         """The text of the beginning-of-sequence token, or an empty string."""
@@ -94,8 +102,8 @@ class Tokenizer:
 
     @property
     def eos(self) -> str:
-        """The text of the first end-of-sequence token, or an empty string."""
-        return self.text_of(min(self.eos_ids, default=None))
+        """The text of the end-of-sequence token that templates write (of several, the main one), or an empty string."""
+        return self.text_of(self.eos_id)
 
     def text_of(self, token_id: int | None) -> str:
         """A token as the vocabulary writes it."""
@@ -130,12 +138,14 @@ def _from_gguf(metadata: Mapping[str, Any]) -> Tokenizer:
         )
     raw = _byte_pair(metadata)
     raw.add_tokens(_added_tokens(metadata))
-    eos = [metadata.get(f"tokenizer.ggml.{key}") for key in _GGUF_EOS_KEYS]
+    found = (metadata.get(f"tokenizer.ggml.{key}") for key in _GGUF_EOS_KEYS)
+    eos = [int(token_id) for token_id in found if token_id is not None]
     bos = metadata.get("tokenizer.ggml.bos_token_id")
     return Tokenizer(
         raw,
-        eos_ids=frozenset(int(token_id) for token_id in eos if token_id is not None),
+        eos_ids=frozenset(eos),
         bos_id=None if bos is None else int(bos),
+        eos_id=next(iter(eos), None),
     )
 
 
@@ -177,16 +187,17 @@ def _from_folder(folder: Path) -> Tokenizer:
     raw.no_padding()
     settings = _read_json(folder / "tokenizer_config.json")
     configs = [_read_json(folder / name) for name in ("config.json", "generation_config.json")]
-    eos = {raw.token_to_id(name) for name in _token_names(settings.get("eos_token"))}
-    for config in configs:
-        eos.update(_as_ids(config.get("eos_token_id")))
-    bos = [raw.token_to_id(name) for name in _token_names(settings.get("bos_token"))]
-    bos += [token_id for config in configs for token_id in _as_ids(config.get("bos_token_id"))]
-    return Tokenizer(
-        raw,
-        eos_ids=frozenset(token_id for token_id in eos if token_id is not None),
-        bos_id=next((token_id for token_id in bos if token_id is not None), None),
-    )
+    bos, eos = (_named_ids(key, raw, settings, configs) for key in ("bos_token", "eos_token"))
+    return Tokenizer(raw, eos_ids=frozenset(eos), bos_id=next(iter(bos), None), eos_id=next(iter(eos), None))
+
+
+def _named_ids(
+    key: str, raw: tokenizers.Tokenizer, settings: Mapping[str, Any], configs: Sequence[Mapping[str, Any]]
+) -> list[int]:
+    """The ids that any file gives for `bos_token` or `eos_token`; first what `tokenizer_config.json` names."""
+    named = [raw.token_to_id(name) for name in _token_names(settings.get(key))]
+    ids = [token_id for config in configs for token_id in _as_ids(config.get(f"{key}_id"))]
+    return [*(token_id for token_id in named if token_id is not None), *ids]
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -13,11 +13,22 @@ import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 from engine.prompt.text import well_formed
+
+
+class History(Enum):
+    """How the answers in a prompt were encoded."""
+
+    NEW = "new"  # there are none yet
+    SPLICED = "spliced"  # all of them as the very ids that were generated
+    EDITED = "edited"  # up to one of which the transcript knows another continuation
+    UNKNOWN = "unknown"  # some were never generated here, or are forgotten
 
 
 class Key(NamedTuple):
@@ -35,74 +46,153 @@ class Encoder(Protocol):
     def encode(self, text: str) -> list[int]: ...
 
 
-class Transcript:
-    """Remembers up to `max_tokens` ids; the turns used longest ago are forgotten first. Thread-safe.
+@dataclass(eq=False)
+class Turn:
+    """A conversation up to the end of an answer: `own` are the ids that it adds to `parent`, an earlier end."""
 
-    `spliced` and `unknown` count the prompts that did and did not begin with a remembered turn.
+    key: Key
+    parent: Turn | None
+    own: array[int]
+    answers: int
+    length: int = field(init=False)
+    children: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.length = len(self.own) + (self.parent.length if self.parent else 0)
+
+    @property
+    def ids(self) -> list[int]:
+        """All ids, from the conversation's beginning."""
+        ids = array("i")
+        for turn in reversed(list(self.lineage())):
+            ids.extend(turn.own)
+        return ids.tolist()
+
+    def lineage(self) -> Iterator[Turn]:
+        """This turn and those before it."""
+        turn: Turn | None = self
+        while turn is not None:
+            yield turn
+            turn = turn.parent
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A prompt's ids, and the remembered turn that they begin with."""
+
+    ids: list[int]
+    turn: Turn | None
+
+
+class Transcript:
+    """Remembers up to `max_tokens` ids, those of a shared beginning once. Thread-safe.
+
+    The turns used longest ago are forgotten first. Using one uses all before it, and those after itself: so what is
+    forgotten never has a listed turn behind it. `counts` are the prompts by their history.
     """
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
         self._lock = threading.Lock()
-        self._turns: OrderedDict[Key, array[int]] = OrderedDict()
+        self._turns: OrderedDict[Key, Turn] = OrderedDict()
         self.tokens = 0
-        self.spliced = 0
-        self.unknown = 0
+        self.counts = dict.fromkeys(History, 0)
 
     def __len__(self) -> int:
         return len(self._turns)
 
-    def remember(self, namespace: str, text: str, ids: Sequence[int]) -> None:
-        """Keep `ids` as the tokens of `text`: a prompt and the turn generated after it.
+    def remember(
+        self, namespace: str, text: str, ids: Sequence[int], *, after: Turn | None = None, answers: int = 1
+    ) -> Turn | None:
+        """Keep `ids` as the tokens of `text`: a prompt and the answer generated after it, `answers` in all.
 
-        `text` ends just before the special token that ends the turn, and `ids` decode to exactly `text`.
+        `text` ends just before the special token that ends the answer. `ids` begin with those of `after`. They say
+        what `text` says: their special tokens and bytes that are no UTF-8 may be missing or replaced in it.
         """
         if not ids or len(ids) > self._max_tokens:
-            return
+            return None
         key = Key(namespace, blake2b(well_formed(text).encode("utf-8"), digest_size=16).digest())
         with self._lock:
-            self._forget(key)
-            self._turns[key] = array("i", ids)
-            self.tokens += len(ids)
+            parent = after if after is not None and self._listed(after) and after.key != key else None
+            turn = Turn(key, parent, array("i", ids[parent.length if parent else 0 :]), answers)
+            self._list(turn)
             while self.tokens > self._max_tokens:
-                self._forget(next(iter(self._turns)))
+                self._forget(next(iter(self._turns.values())))
+        return turn
 
-    def encode(self, namespace: str, text: str, tokenizer: Encoder) -> list[int]:
-        """The ids of `text`: remembered ones for the longest known beginning, the ordinary encoding for the rest."""
+    def encode(self, namespace: str, text: str, tokenizer: Encoder, *, answers: int | None = None) -> Encoded:
+        """The ids of `text`: remembered ones for the longest known beginning, the ordinary encoding for the rest.
+
+        `answers` is how many it holds; None for a text that isn't counted.
+        """
         text = well_formed(text)
-        known, end = self._recall(namespace, list(_boundaries(text, tokenizer)))
-        rest = text[end:]
-        return [*known, *(tokenizer.encode(rest) if rest else ())]
+        turn, end = self._recall(namespace, list(_boundaries(text, tokenizer)), answers)
+        rest = tokenizer.encode(text[end:]) if end < len(text) else []
+        return Encoded(turn.ids + rest if turn else rest, turn)
 
-    def _recall(self, namespace: str, boundaries: list[tuple[int, bytes]]) -> tuple[Sequence[int], int]:
-        """The remembered ids of the longest known beginning, and where it ends in the text."""
+    def _recall(
+        self, namespace: str, boundaries: list[tuple[int, bytes]], answers: int | None
+    ) -> tuple[Turn | None, int]:
+        """The remembered turn of the longest known beginning, and where it ends in the text."""
         with self._lock:
-            for end, digest in reversed(boundaries):
-                key = Key(namespace, digest)
-                if key in self._turns:
-                    self.spliced += 1
-                    self._turns.move_to_end(key)
-                    return self._turns[key], end
-            self.unknown += 1
-            return (), 0
+            found = ((self._turns.get(Key(namespace, digest)), end) for end, digest in reversed(boundaries))
+            turn, end = next(((turn, end) for turn, end in found if turn is not None), (None, 0))
+            if turn is not None:
+                self._touch(turn)
+            if answers is not None:
+                self.counts[_history(turn, answers)] += 1
+            return turn, end
 
-    def _forget(self, key: Key) -> None:
-        self.tokens -= len(self._turns.pop(key, ()))
+    def _listed(self, turn: Turn) -> bool:
+        return self._turns.get(turn.key) is turn
+
+    def _list(self, turn: Turn) -> None:
+        self.tokens += len(turn.own)
+        if turn.parent is not None:
+            turn.parent.children += 1
+        if turn.key in self._turns:
+            self._forget(self._turns[turn.key])
+        self._turns[turn.key] = turn
+        self._touch(turn)
+
+    def _touch(self, turn: Turn) -> None:
+        for used in turn.lineage():
+            if self._listed(used):
+                self._turns.move_to_end(used.key)
+
+    def _forget(self, turn: Turn) -> None:
+        """Unlist a turn. Its ids stay as long as turns behind it need them, and with them those before it."""
+        del self._turns[turn.key]
+        last: Turn | None = turn
+        while last is not None and not last.children and not self._listed(last):
+            self.tokens -= len(last.own)
+            last = last.parent
+            if last is not None:
+                last.children -= 1
+
+
+def _history(turn: Turn | None, answers: int) -> History:
+    if turn is None:
+        return History.UNKNOWN if answers else History.NEW
+    if turn.answers >= answers:
+        return History.SPLICED
+    return History.EDITED if turn.children else History.UNKNOWN
 
 
 def _boundaries(text: str, tokenizer: Encoder) -> Iterator[tuple[int, bytes]]:
     """Each place in `text` where a special token begins, and its end, with the digest of everything before it."""
     digest = blake2b(digest_size=16)
     start = 0
-    for end in [*_special_starts(text, tuple(tokenizer.specials)), len(text)]:
+    for end in [*special_starts(text, tokenizer), len(text)]:
         digest.update(text[start:end].encode("utf-8"))
         start = end
-        yield end, digest.copy().digest()
+        yield end, digest.digest()
 
 
-def _special_starts(text: str, specials: tuple[str, ...]) -> Iterator[int]:
-    if specials:
-        for match in _any_of(specials).finditer(text):
+def special_starts(text: str, tokenizer: Encoder, start: int = 0) -> Iterator[int]:
+    """Where special tokens begin in `text`, from `start` on."""
+    if tokenizer.specials:
+        for match in _any_of(tuple(tokenizer.specials)).finditer(text, start):
             yield match.start()
 
 

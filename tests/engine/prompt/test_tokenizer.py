@@ -13,8 +13,12 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 
 from engine.errors import StartError
+from engine.output.tools.fence import FenceFormat
+from engine.prompt.messages import read_messages
+from engine.prompt.template import ChatTemplate
 from engine.prompt.tokenizer import load_tokenizer
 
 SOURCES = [inspect.getsource(module) for module in (argparse, ast, dataclasses, json, json.decoder)]
@@ -175,6 +179,35 @@ def test_a_folder_gives_the_same_tokenizer(tokenizer, tmp_path):
     text = SOURCES[0]
     assert from_folder.encode(text) == tokenizer.encode(text)
     assert from_folder.token_bytes(500) == tokenizer.token_bytes(500)
+
+
+def test_all_files_of_a_folder_name_ends_and_the_main_one_is_the_tokenizers_own(tokenizer, tmp_path):
+    tokenizer.raw.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": 0, "bos_token_id": 1}))
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [0, 3]}))
+    assert load_tokenizer({}, tmp_path).eos_ids == {0, 3}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"}))
+    found = load_tokenizer({}, tmp_path)
+    assert (found.eos_ids, found.eos) == ({0, 2, 3}, "<|im_end|>")  # what a template's eos_token writes
+    assert set(found.eos_names) == {"<|endoftext|>", "<|im_end|>", "<repo_name>"}
+
+
+def test_all_ends_of_a_gguf_file_count(smollm2_checkpoint):
+    metadata = {**smollm2_checkpoint.metadata, "tokenizer.ggml.eot_token_id": 0}
+    found = load_tokenizer(metadata, None)
+    assert (found.eos_ids, found.eos) == ({0, 2}, "<|im_end|>")
+
+
+def test_a_prompt_begins_once_although_tokenizer_and_template_both_begin_it(tokenizer, tmp_path):
+    begins = TemplateProcessing(single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 0)])
+    document = json.loads(tokenizer.raw.to_str())
+    document["post_processor"] = json.loads(begins.__getstate__())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|endoftext|>", "add_bos_token": True}))
+    found = load_tokenizer({}, tmp_path)
+    assert found.raw.encode("hi").ids[0] == 0  # it would
+    template = ChatTemplate("{{ bos_token }}{{ messages[0].content }}", found.bos, found.eos, FenceFormat())
+    assert found.encode(template.render(read_messages([{"role": "user", "content": "hi"}]))) == [0, *found.encode("hi")]
 
 
 def test_a_damaged_tokenizer_file_is_named(tmp_path):

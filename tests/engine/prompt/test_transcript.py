@@ -8,7 +8,7 @@ from typing import ClassVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.prompt.transcript import Transcript
+from engine.prompt.transcript import History, Transcript
 
 PROMPT = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
 NEXT = "<|im_end|>\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\n"
@@ -42,9 +42,8 @@ def test_generated_ids_come_back_verbatim(tokenizer):
     prompt = tokenizer.encode(PROMPT)
     transcript.remember("a", PROMPT + turn, prompt + ids)
     result = transcript.encode("a", PROMPT + turn + NEXT, counting)
-    assert result == prompt + ids + tokenizer.encode(NEXT)
+    assert result.ids == prompt + ids + tokenizer.encode(NEXT)
     assert counting.encoded == [NEXT]  # the old text is not tokenised again
-    assert (transcript.spliced, transcript.unknown) == (1, 0)
 
 
 def test_an_edited_turn_gets_the_ordinary_encoding(tokenizer):
@@ -52,8 +51,7 @@ def test_an_edited_turn_gets_the_ordinary_encoding(tokenizer):
     transcript = Transcript(1000)
     transcript.remember("a", PROMPT + turn, tokenizer.encode(PROMPT) + ids)
     for text in (PROMPT + turn + "!" + NEXT, PROMPT.replace("hi", "ho") + turn + NEXT):
-        assert transcript.encode("a", text, tokenizer) == tokenizer.encode(text)
-    assert (transcript.spliced, transcript.unknown) == (0, 2)
+        assert transcript.encode("a", text, tokenizer).ids == tokenizer.encode(text)
 
 
 def test_the_longest_remembered_beginning_counts(tokenizer):
@@ -61,10 +59,26 @@ def test_the_longest_remembered_beginning_counts(tokenizer):
     transcript = Transcript(1000)
     first = tokenizer.encode(PROMPT) + ids
     transcript.remember("a", PROMPT + turn, first)
-    second_prompt = transcript.encode("a", PROMPT + turn + NEXT, tokenizer)
-    transcript.remember("a", PROMPT + turn + NEXT + turn, second_prompt + ids)
+    second = transcript.encode("a", PROMPT + turn + NEXT, tokenizer)
+    transcript.remember("a", PROMPT + turn + NEXT + turn, second.ids + ids, after=second.turn)
     third = transcript.encode("a", PROMPT + turn + NEXT + turn + NEXT, tokenizer)
-    assert third == second_prompt + ids + tokenizer.encode(NEXT)
+    assert third.ids == second.ids + ids + tokenizer.encode(NEXT)
+    assert transcript.tokens == len(second.ids + ids)  # a shared beginning is kept once
+
+
+def test_prompts_are_counted_by_what_is_known_of_their_answers(tokenizer):
+    turn, ids = odd_turn(tokenizer)
+    transcript = Transcript(1000)
+    first = transcript.remember("a", PROMPT + turn, tokenizer.encode(PROMPT) + ids)
+    two = PROMPT + turn + NEXT + turn
+    transcript.encode("a", two + NEXT, tokenizer, answers=2)  # the second answer came from elsewhere
+    transcript.remember("a", two, transcript.encode("a", two, tokenizer).ids, after=first, answers=2)
+    transcript.encode("a", PROMPT, tokenizer, answers=0)
+    transcript.encode("a", PROMPT + turn + NEXT, tokenizer, answers=1)  # another branch of the same chat
+    transcript.encode("a", two + NEXT, tokenizer, answers=2)
+    transcript.encode("a", two + "!" + NEXT, tokenizer, answers=2)
+    transcript.encode("a", "?" + two + NEXT, tokenizer, answers=2)
+    assert transcript.counts == {History.NEW: 1, History.SPLICED: 2, History.EDITED: 1, History.UNKNOWN: 2}
 
 
 def test_tenants_do_not_share(tokenizer):
@@ -72,22 +86,80 @@ def test_tenants_do_not_share(tokenizer):
     transcript = Transcript(1000)
     transcript.remember("a", PROMPT + turn, tokenizer.encode(PROMPT) + ids)
     text = PROMPT + turn + NEXT
-    assert transcript.encode("b", text, tokenizer) == tokenizer.encode(text)
+    assert transcript.encode("b", text, tokenizer).ids == tokenizer.encode(text)
 
 
 def test_the_oldest_turn_is_forgotten_first(tokenizer):
     transcript = Transcript(10)
     transcript.remember("a", "one", [1, 2, 3, 4])
     transcript.remember("a", "two", [5, 6, 7, 8])
-    assert transcript.encode("a", "one", tokenizer) == [1, 2, 3, 4]  # used: now the newest
+    assert transcript.encode("a", "one", tokenizer).ids == [1, 2, 3, 4]  # used: now the newest
     transcript.remember("a", "three", [9, 9, 9, 9])
     assert transcript.tokens == 8
-    assert transcript.encode("a", "two", tokenizer) == tokenizer.encode("two")
-    assert transcript.encode("a", "one", tokenizer) == [1, 2, 3, 4]
+    assert transcript.encode("a", "two", tokenizer).ids == tokenizer.encode("two")
+    assert transcript.encode("a", "one", tokenizer).ids == [1, 2, 3, 4]
     transcript.remember("a", "too long", list(range(11)))
     assert (len(transcript), transcript.tokens) == (2, 8)
     transcript.remember("a", "one", [4, 3])
     assert (len(transcript), transcript.tokens) == (2, 6)
+
+
+def test_a_turn_is_never_forgotten_before_those_behind_it(tokenizer):
+    transcript = Transcript(10)
+    first = transcript.remember("a", "1", [1, 2, 3])
+    second = transcript.remember("a", "12", [1, 2, 3, 4, 5], after=first)
+    transcript.remember("a", "123", [1, 2, 3, 4, 5, 6], after=second)
+    assert transcript.encode("a", "1", tokenizer).ids == [1, 2, 3]
+    assert transcript.encode("a", "12", tokenizer).turn is second
+    transcript.remember("a", "other", [7, 8, 9, 10, 11])  # takes the place of the last turn, used longest ago
+    assert (len(transcript), transcript.tokens) == (3, 10)
+    assert transcript.encode("a", "12", tokenizer).ids == [1, 2, 3, 4, 5]
+    transcript.remember("a", "1", [3, 2, 1])  # the same text in other tokens: those behind it keep theirs
+    assert transcript.encode("a", "12", tokenizer).ids == [1, 2, 3, 4, 5]
+    assert transcript.encode("a", "1", tokenizer).ids == [3, 2, 1]
+    transcript.remember("a", "full", list(range(10)))
+    assert (len(transcript), transcript.tokens) == (1, 10)
+
+
+def test_using_a_turn_uses_those_before_it(tokenizer):
+    transcript = Transcript(10)
+    first = transcript.remember("a", "1", [1, 2, 3])
+    second = transcript.remember("a", "12", [1, 2, 3, 4, 5], after=first)
+    transcript.remember("a", "other", [7, 8, 9])
+    assert transcript.encode("a", "12", tokenizer).turn is second
+    transcript.remember("a", "more", [6, 6, 6, 6])
+    assert transcript.encode("a", "1", tokenizer).turn is first
+    assert transcript.encode("a", "other", tokenizer).turn is None
+
+
+class Words:
+    """A tokenizer without special tokens: a text is known as a whole or not at all."""
+
+    specials: ClassVar[dict[str, int]] = {}
+
+    def encode(self, text):
+        return [ord(character) for character in text]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.text("ab", max_size=4), st.text("ab", min_size=1, max_size=3), st.integers(0, 9)), max_size=30
+    )
+)
+def test_the_bound_holds_and_every_token_is_counted_once(steps):
+    transcript = Transcript(12)
+    for start, added, shift in steps:
+        known = transcript.encode("a", start, Words())
+        ids = [*known.ids, *(ord(character) + shift for character in added)]
+        remembered = transcript.remember("a", start + added, ids, after=known.turn)
+        listed = list(transcript._turns.values())
+        held = {turn for each in listed for turn in each.lineage()}
+        assert transcript.tokens == sum(len(turn.own) for turn in held) <= 12
+        assert all(turn.children == sum(each.parent is turn for each in held) for turn in held)
+        if len(ids) <= 12:
+            assert remembered in held
+            assert transcript.encode("a", start + added, Words()).ids == ids
 
 
 pieces = st.sampled_from(["a", "\n", "\n\n", " 12", "字", "<|im_start|>", "<|im_end|>", "<|im"])
@@ -103,7 +175,7 @@ def test_the_result_always_decodes_to_the_text(tokenizer, texts):
         if tokenizer.decode(ids) == text:
             transcript.remember("a", text, ids)
         for other in texts:
-            assert tokenizer.decode(transcript.encode("a", other + text, tokenizer)) == other + text
+            assert tokenizer.decode(transcript.encode("a", other + text, tokenizer).ids) == other + text
 
 
 def test_a_long_text_that_is_tokenised_keeps_nobody_waiting():
@@ -118,4 +190,4 @@ def test_a_long_text_that_is_tokenised_keeps_nobody_waiting():
             other.join(10)
             return [0] if other.is_alive() else [1]
 
-    assert transcript.encode("a", "something long", Slow()) == [1]
+    assert transcript.encode("a", "something long", Slow()).ids == [1]
