@@ -23,7 +23,8 @@ from engine.attention.plan import Segment, plan_attention
 from engine.cache.manager import KVCache
 from engine.draft.memory import DraftMemory
 from engine.model.base import Decoder
-from engine.sample.sampler import NOTHING_ALLOWED, Row, Sampled, sample
+from engine.sample.masks import masks_along
+from engine.sample.sampler import NOTHING_ALLOWED, Row, Sampled, forced_token, sample
 from engine.schedule.request import Finish, Request, State
 from engine.schedule.scheduler import Scheduler
 from engine.schedule.step import Work
@@ -56,6 +57,7 @@ class Counters:
     generated_tokens: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    forced_tokens: int = 0
     step_seconds: float = 0.0
     finished: dict[str, int] = field(default_factory=dict)
 
@@ -74,6 +76,7 @@ class Engine:
         step_seconds: float = 0.0,
         max_running: int = 64,
         drafts: bool = False,
+        jump_forward: bool = True,
         kernels: str = "auto",
         check_every_step: bool = False,
     ) -> None:
@@ -90,6 +93,7 @@ class Engine:
         self.counters = Counters()
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._deliver: Deliver = lambda events: None
+        self._jump_forward = jump_forward
         self._mask_words = (decoder.config.vocab_size + 31) // 32
         self._thread: threading.Thread | None = None
 
@@ -206,10 +210,10 @@ class Engine:
                 position=len(work.request.known) + right,
                 prompt_ids=work.request.prompt,
                 output_ids=[*work.request.output, *work.drafts[:right]] if right else work.request.output,
-                mask=self._mask(work.request),
+                mask=mask,
             )
             for work in works
-            for right in range(1 + len(work.drafts))
+            for right, mask in enumerate(self._masks(work))
         ]
         return sample(logits, rows)
 
@@ -217,7 +221,8 @@ class Engine:
         """Accept tokens for as long as the drafts are what would have been sampled without them."""
         if work.request.max_tokens == 0:  # only its prompt was to be computed: see `engine.server.warm`
             return [self._end(work.request, Finish.LENGTH)]
-        request, events = work.request, [self._accept(work.request, sampled[0])]
+        request, before = work.request, len(work.request.known)
+        events = [self._accept(request, sampled[0])]
         for right, draft in enumerate(work.drafts):
             if request.state is not State.RUNNING or request.known[-1] != draft:
                 break
@@ -225,18 +230,31 @@ class Engine:
             events.append(self._accept(request, sampled[right + 1]))
         if request.drafter is not None:
             request.drafter.verified(len(work.drafts), len(events) - 1)
-            request.drafter.append(request.known[-len(events) :])
         self.counters.drafted_tokens += len(work.drafts)
         self.counters.accepted_tokens += len(events) - 1
+        events += self._jump(request)
+        if request.drafter is not None:
+            request.drafter.append(request.known[before:])
         self.counters.generated_tokens += len(events)
         return events
 
-    def _mask(self, request: Request) -> torch.Tensor | None:
-        if request.grammar is None or not request.constrained:
-            return None
-        mask = torch.full((self._mask_words,), -1, dtype=torch.int32)
-        request.grammar.fill(mask)
-        return mask
+    def _jump(self, request: Request) -> list[Event]:
+        """Append what the grammar leaves no choice about: known tokens like any others, computed with the next step."""
+        if request.grammar is None or not (self._jump_forward and request.constrained):
+            return []
+        events: list[Event] = []
+        for token in request.grammar.forced():
+            if request.state is not State.RUNNING or token in request.sampling.logit_bias:
+                break
+            events.append(self._accept(request, forced_token(token, request.sampling)))
+        self.counters.forced_tokens += len(events)
+        return events
+
+    def _masks(self, work: Work) -> list[torch.Tensor | None]:
+        """The mask at the last known token and at each draft."""
+        if work.request.grammar is None or not work.request.constrained:
+            return [None] * (1 + len(work.drafts))
+        return masks_along(work.request.grammar, work.drafts, self._mask_words)
 
     def _accept(self, request: Request, sampled: Sampled) -> Event:
         """Append a sampled token and decide whether the request ends with it."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from engine.errors import RequestError
 from engine.prompt.tokenizer import Tokenizer
+from engine.sample.compiled import CompiledCache
 from engine.sample.schema import check_schema, invalid
 
 CACHE_BYTES = 64 << 20
@@ -74,16 +75,16 @@ class GrammarState:
 
 
 class Grammar:
-    """A compiled grammar."""
+    """A compiled grammar. `compiled` is xgrammar's."""
 
     def __init__(self, compiled: Any) -> None:
-        self._compiled = compiled
+        self.compiled = compiled
 
     def start(self) -> GrammarState:
         """A state at the beginning."""
         import xgrammar
 
-        return GrammarState(xgrammar.GrammarMatcher(self._compiled))
+        return GrammarState(xgrammar.GrammarMatcher(self.compiled))
 
 
 class GrammarCompiler:
@@ -91,7 +92,7 @@ class GrammarCompiler:
 
     `vocab_size` is the width of the logits, which may exceed the tokenizer's. Every method raises
     RequestError(code="invalid_schema"), whose `param` the caller gives, for what can't be compiled. May be called from
-    several threads.
+    several threads. `shown` are special tokens that are text all the same: what begins and ends calls and reasoning.
     """
 
     def __init__(
@@ -100,19 +101,25 @@ class GrammarCompiler:
         vocab_size: int,
         eos_ids: Iterable[int],
         *,
+        shown: Collection[str] = (),
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         import xgrammar
 
-        vocabulary = [_text_bytes(tokenizer, token_id) for token_id in range(vocab_size)]
+        ends = frozenset(eos_ids)
+        vocabulary = [
+            b"" if token_id in ends else _text_bytes(tokenizer, token_id, shown) for token_id in range(vocab_size)
+        ]
         info = xgrammar.TokenizerInfo(
             vocabulary,
             vocab_type=xgrammar.VocabType.RAW,
             vocab_size=vocab_size,
-            stop_token_ids=sorted(eos_ids),
+            stop_token_ids=sorted(ends),
         )
         self.vocab_size = vocab_size
-        self._compiler = xgrammar.GrammarCompiler(info, max_threads=_THREADS, cache_limit_bytes=cache_bytes)
+        # xgrammar's own cache finds what differs in nothing that it compares; ours comes before all other work.
+        self._compiler = xgrammar.GrammarCompiler(info, max_threads=_THREADS, cache_limit_bytes=cache_bytes // 2)
+        self.cache = CompiledCache(cache_bytes // 2)
 
     @property
     def mask_words(self) -> int:
@@ -127,44 +134,61 @@ class GrammarCompiler:
         self, schema: Any, strict: bool = True, *, param: str = "response_format.json_schema.schema"
     ) -> Grammar:
         """JSON that `schema` allows. `strict`: without properties that it doesn't name."""
-        import xgrammar
-
-        check_schema(schema, param, enforce=True)
         text = _dump(schema, param)
-        options: dict[str, Any] = {"strict_mode": strict, "max_whitespace_cnt": MAX_WHITESPACE}
-        if not _bounds_strings(text):
-            return self._compile(lambda: self._compiler.compile_json_schema(text, **options), param)
-        from_schema = xgrammar.Grammar.from_json_schema
-        return self._compile(lambda: self._compile_mended(from_schema(text, **options), enforce=True), param)
+
+        def compile_schema() -> Any:
+            import xgrammar
+
+            check_schema(schema, param, enforce=True)
+            options: dict[str, Any] = {"strict_mode": strict, "max_whitespace_cnt": MAX_WHITESPACE}
+            if not _bounds_strings(text):
+                return self._compiler.compile_json_schema(text, **options)
+            return self._compile_mended(xgrammar.Grammar.from_json_schema(text, **options), enforce=True)
+
+        return self._compile("strict schema" if strict else "schema", text, compile_schema, param)
 
     def structural_tag(self, tag: Mapping[str, Any], *, param: str = "tools") -> Grammar:
         """Text with tagged parts, as a `ToolFormat` describes it. The schemas in it are checked first."""
-        import xgrammar
-
         text = _dump(tag, param)
-        for schema in _schemas_in(tag):
-            check_schema(schema, param, enforce=False)
-        if not _bounds_strings(text):
-            return self._compile(lambda: self._compiler.compile_structural_tag(text), param)
-        from_tag = xgrammar.Grammar.from_structural_tag
-        return self._compile(lambda: self._compile_mended(from_tag(text), enforce=False), param)
 
-    def regex(self, pattern: str, *, param: str = "guided_regex") -> Grammar:
+        def compile_tag() -> Any:
+            import xgrammar
+
+            for schema in _schemas_in(tag):
+                check_schema(schema, param, enforce=False)
+            if not _bounds_strings(text):
+                return self._compiler.compile_structural_tag(text)
+            return self._compile_mended(xgrammar.Grammar.from_structural_tag(text), enforce=False)
+
+        return self._compile("tag", text, compile_tag, param)
+
+    def regex(self, pattern: str, *, param: str = "regex") -> Grammar:
         """Text that matches the whole of `pattern`."""
         check_schema({"pattern": pattern}, param, enforce=True)
-        return self._compile(lambda: self._compiler.compile_regex(pattern), param)
+        return self._compile("regex", pattern, lambda: self._compiler.compile_regex(pattern), param)
 
-    def ebnf(self, source: str, *, param: str = "guided_grammar") -> Grammar:
-        """Text of the grammar `source`, whose first rule is `root`."""
+    def ebnf(self, source: str, *, param: str = "ebnf") -> Grammar:
+        """Text of the grammar `source`, which has a rule `root`."""
         _check_length(source, param)
-        return self._compile(lambda: self._compiler.compile_grammar(source), param)
+        return self._compile("ebnf", source, lambda: self._compiler.compile_grammar(source), param)
+
+    def either(self, first: Grammar, second: Grammar, *, param: str = "response_format") -> Grammar:
+        """Text of one or of the other."""
+
+        def unite() -> Any:
+            import xgrammar
+
+            both = xgrammar.Grammar.union(first.compiled.grammar, second.compiled.grammar)
+            return self._compiler.compile_grammar(both)
+
+        return self._compile("either", f"{first.compiled.grammar}\0{second.compiled.grammar}", unite, param)
 
     def _compile_mended(self, grammar: Any, *, enforce: bool) -> Any:
         return self._compiler.compile_grammar(_mended(str(grammar), enforce))
 
-    def _compile(self, compile_grammar: Callable[[], Any], param: str) -> Grammar:
+    def _compile(self, kind: str, source: str, compile_source: Callable[[], Any], param: str) -> Grammar:
         try:
-            return Grammar(compile_grammar())
+            return Grammar(self.cache.get(kind, source, compile_source))
         except RequestError:
             raise
         except (RuntimeError, ValueError, TypeError) as error:  # xgrammar has no type of its own for these
@@ -194,9 +218,12 @@ def _mended(ebnf: str, enforce: bool) -> str:
     return _BOUNDED_RULE.sub(mend, ebnf)
 
 
-def _text_bytes(tokenizer: Tokenizer, token_id: int) -> bytes:
-    """A token as text. Special tokens are none: without bytes, no grammar ever allows one, except to stop."""
-    return b"" if tokenizer.is_special(token_id) else tokenizer.token_bytes(token_id)
+def _text_bytes(tokenizer: Tokenizer, token_id: int, shown: Collection[str]) -> bytes:
+    """A token as text. Other special tokens are none: without bytes, no grammar ever allows one, except to stop."""
+    if not tokenizer.is_special(token_id):
+        return tokenizer.token_bytes(token_id)
+    text = tokenizer.token_bytes(token_id)
+    return text if text.decode("utf-8", "replace") in shown else b""
 
 
 def _schemas_in(tag: Mapping[str, Any]) -> list[Any]:
@@ -222,6 +249,7 @@ def _dump(value: Any, param: str) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
+        check_schema(value, param, enforce=False)  # says it better, if it knows
         raise invalid(str(error), param) from None
     _check_length(text, param)
     return text

@@ -62,6 +62,21 @@ def check_schema(schema: object, param: str, *, enforce: bool) -> None:
         pending += _children(node, param, path)
 
 
+def unenforced(schema: object) -> list[str]:
+    """Where a schema that `check_schema` took without `enforce` says more than a grammar holds output to."""
+    places: list[str] = []
+    pending: list[tuple[str, object]] = [("", schema)]
+    while pending:
+        path, node = pending.pop()
+        if isinstance(node, Mapping):
+            named = sorted(_UNSUPPORTED & node.keys())
+            places += [f"{path}/{keyword}" for keyword in named if node[keyword] is not False]
+            if isinstance(node.get("allOf"), list) and len(node["allOf"]) > 1:
+                places.append(f"{path}/allOf")
+            pending += reversed(list(_children(node, "", path)))
+    return places
+
+
 def invalid(message: str, param: str, path: str = "") -> RequestError:
     """The error for a schema, with the place in it."""
     where = f" at {path}" if path else ""

@@ -105,7 +105,7 @@ class Scheduler:
             assert request.lease is not None
             request.computed += work.count
             request.lease.advance(work.count)
-            if work.count > 1 or request.computed - request.lease.node.end >= PUBLISH_EVERY:
+            if work.of_prompt or request.computed - request.lease.node.end >= PUBLISH_EVERY:
                 request.lease.commit(request.known[: request.computed])
 
     def took(self, works: list[Work], seconds: float) -> None:
@@ -152,8 +152,8 @@ class Scheduler:
         return min(request.uncomputed, step.left, step.prompt_left)
 
     def _draft(self, request: Request, budget: int) -> tuple[int, ...]:
-        """Guesses to verify in the same step; none where a grammar decides, or where they would need memory."""
-        if request.drafter is None or request.uncomputed != 1 or request.constrained:
+        """Guesses to verify in the same step; none where others would have to give memory for them."""
+        if request.drafter is None or request.uncomputed != 1 or not request.draftable:
             return ()
         left = request.max_tokens - request.generated - 1
         drafts = request.drafter.propose(min(budget, left, DRAFT_ROWS // len(self.running)))

@@ -23,6 +23,11 @@ class Work:
         return self.count + len(self.drafts)
 
     @property
+    def of_prompt(self) -> bool:
+        """Whether it computes a part of the prompt; the rest of `known` was generated."""
+        return self.start < len(self.request.prompt)
+
+    @property
     def samples(self) -> bool:
         """Whether `computed` catches up with `known`, so that the next token is sampled."""
         return self.start + self.count == len(self.request.known)

@@ -28,8 +28,14 @@ class Alternating:
 
     def accept(self, token):
         allowed = (token % 2 == 0) == self.even
-        self.even = not self.even
+        self.even = self.even != allowed
         return allowed
+
+    def rollback(self, tokens):
+        self.even = self.even != (tokens % 2 == 1)
+
+    def forced(self):
+        return []
 
 
 @functools.lru_cache(maxsize=4096)
