@@ -49,6 +49,8 @@ bench: $(STAMP) model
 	@$(BIN)/python -m benchmarks.decode_step
 	@$(BIN)/python -m benchmarks.overhead
 	@$(BIN)/python -m benchmarks.replay
+	@$(BIN)/python -m benchmarks.history
+	@$(BIN)/python -m benchmarks.grammar
 	@$(BIN)/python -m benchmarks.gateway_latency
 
 clean:

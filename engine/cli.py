@@ -40,6 +40,12 @@ import click
     help="Time of a step that prefills next to running streams; 0: no limit.",
 )
 @click.option("--max-running", type=click.IntRange(1), default=64, show_default=True, help="Requests in one batch.")
+@click.option(
+    "--jump-forward/--no-jump-forward",
+    default=True,
+    show_default=True,
+    help="Don't sample what a grammar leaves no choice about.",
+)
 @click.option("--drafts/--no-drafts", default=True, show_default=True, help="Guess repeated tokens and verify them.")
 @click.option("--check-every-step", is_flag=True, help="Recompute all cache counters after each step (slow).")
 def engine(**options: object) -> None:

@@ -35,6 +35,8 @@ class EngineConfig(BaseModel):
     max_running: int = Field(default=64, ge=1)
     max_waiting: int = Field(default=1024, ge=1)
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
+    jump_forward: bool = True
+    """Don't sample what a grammar leaves no choice about."""
     drafts: bool = True
     """Guess tokens from what was seen before and verify them in the same step; the output stays the same."""
     check_every_step: bool = False

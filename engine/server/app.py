@@ -13,7 +13,9 @@ from starlette.routing import Route
 from engine.errors import RequestError
 from engine.server import cache_routes, routes
 from engine.server.errors import crashed, http_error, hung_up, refused
+from engine.server.openapi import openapi
 from engine.server.service import Service
+from engine.server.tokenize import detokenize, tokenize
 
 
 def create_app(service: Service) -> Starlette:
@@ -32,6 +34,9 @@ def create_app(service: Service) -> Starlette:
             Route("/v1/chat/completions", routes.chat_completions, methods=["POST"]),
             Route("/v1/completions", routes.completions, methods=["POST"]),
             Route("/v1/models", routes.models),
+            Route("/tokenize", tokenize, methods=["POST"]),
+            Route("/detokenize", detokenize, methods=["POST"]),
+            Route("/openapi.json", openapi),
             Route("/info", cache_routes.info),
             Route("/cache", cache_routes.cache),
             Route("/cache/tree", cache_routes.cache_tree),

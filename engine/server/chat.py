@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.core import Event
 from engine.output.stream import ChatStream, Delta
-from engine.output.tools.base import ToolFormat
-from engine.output.tools.tool import Tool
 from engine.prompt.tokenizer import Tokenizer
 from engine.schedule.request import Finish, Request
 from engine.server.errors import error_body
@@ -51,10 +49,10 @@ class ChatAnswer:
         self,
         model: str,
         tokenizer: Tokenizer,
-        tool_format: ToolFormat,
         requests: Sequence[Request],
-        tools: Sequence[Tool],
+        new_parser: Callable[[], ChatStream],
         include_usage: bool,
+        continuous_usage: bool = False,
     ) -> None:
         self.id = f"chatcmpl-{secrets.token_hex(12)}"
         self.created = int(time.time())
@@ -62,10 +60,11 @@ class ChatAnswer:
         self.tokenizer = tokenizer
         self.requests = requests
         self.include_usage = include_usage
-        self.choices = {request: Choice(i, ChatStream(tool_format, tools)) for i, request in enumerate(requests)}
+        self.continuous_usage = continuous_usage
+        self.choices = {request: Choice(i, new_parser()) for i, request in enumerate(requests)}
 
     async def stream(self, events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
-        """One kind of payload in a delta; usage only in the last chunk, which has no choices."""
+        """One kind of payload in a delta; usage only in the last chunk, which has no choices, unless asked for."""
         started: set[int] = set()
         async for event in events:
             choice = self.choices[event.request]
@@ -114,12 +113,13 @@ class ChatAnswer:
         choice: dict[str, Any] = {"index": index, "delta": delta, "finish_reason": finish_reason}
         if logprob is not None:
             choice["logprobs"] = {"content": [logprob]}
-        return sse({**self._head("chat.completion.chunk"), "choices": [choice]})
+        so_far = {"usage": usage(self.requests[index : index + 1])} if self.continuous_usage else {}
+        return sse({**self._head("chat.completion.chunk"), "choices": [choice], **so_far})
 
     def _message(self, choice: Choice) -> dict[str, Any]:
-        content = "".join(delta.content or "" for delta in choice.deltas)
+        texts = _joined_texts(choice.deltas)
         calls = _joined_calls(choice.deltas)
-        message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else "")}
+        message: dict[str, Any] = {"role": "assistant", "content": None if calls else "", **texts}
         if calls:
             message["tool_calls"] = calls
         whole: dict[str, Any] = {
@@ -130,6 +130,16 @@ class ChatAnswer:
         if choice.logprobs:
             whole["logprobs"] = {"content": choice.logprobs}
         return whole
+
+
+def _joined_texts(deltas: Sequence[Delta]) -> dict[str, str]:
+    """Content and reasoning, as far as there is any."""
+    texts: dict[str, str] = {}
+    for delta in deltas:
+        for key, piece in delta.as_openai().items():
+            if isinstance(piece, str) and piece:
+                texts[key] = texts.get(key, "") + piece
+    return texts
 
 
 def _joined_calls(deltas: Sequence[Delta]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from engine.model import load_decoder
 from engine.model.base import Decoder
 from engine.model.calibration import Calibration
 from engine.model.dtype import choose_dtype
-from engine.output.tools import format_for
+from engine.output.dialect import dialect_of
 from engine.prompt.template import ChatTemplate, load_chat_template
 from engine.prompt.tokenizer import load_tokenizer
 from engine.prompt.transcript import Transcript
@@ -61,7 +61,7 @@ def _load(config: EngineConfig) -> Service:
     engine = _engine(config, decoder, dtype)
     tokenizer = load_tokenizer(checkpoint.metadata, checkpoint.folder)
     source = load_chat_template(checkpoint.metadata, checkpoint.folder) or PLAIN_CHAT
-    tool_format = format_for(source)
+    dialect = dialect_of(source)
     transcript = Transcript(TRANSCRIPT_TOKENS)
     limits = Limits(
         min(config.max_context or decoder.config.max_context, decoder.config.max_context),
@@ -69,9 +69,9 @@ def _load(config: EngineConfig) -> Service:
     )
     preparer = Preparer(
         tokenizer,
-        ChatTemplate(source, tokenizer.bos, tokenizer.eos, tool_format),
-        tool_format,
-        GrammarCompiler(tokenizer, decoder.config.vocab_size, tokenizer.eos_ids),
+        ChatTemplate(source, tokenizer.bos, tokenizer.eos, dialect.tools),
+        dialect,
+        GrammarCompiler(tokenizer, decoder.config.vocab_size, tokenizer.eos_ids, shown=dialect.markers),
         limits,
         transcript,
     )
@@ -103,6 +103,7 @@ def _engine(config: EngineConfig, decoder: Decoder, dtype: torch.dtype) -> Engin
         step_seconds=config.step_ms / 1000,
         max_running=config.max_running,
         drafts=config.drafts,
+        jump_forward=config.jump_forward,
         kernels=config.kernels,
         check_every_step=config.check_every_step,
     )

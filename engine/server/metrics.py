@@ -50,14 +50,15 @@ class EngineCollector(Collector):
         yield _counter("computed_tokens", "Tokens whose KV was computed", counters.computed_tokens)
         yield _counter("generated_tokens", "Tokens sampled", counters.generated_tokens)
         yield _counter("drafted_tokens", "Tokens drafted and verified", counters.drafted_tokens)
+        yield _counter("forced_tokens", "Tokens that a grammar left no choice about", counters.forced_tokens)
         yield _counter("accepted_tokens", "Drafted tokens that were right", counters.accepted_tokens)
         yield _counter("evicted_tokens", "Tokens evicted from the tree", cache.evicted_tokens)
         yield _counter(
             "retractions", "Requests that gave their memory back and wait again", engine.scheduler.retractions
         )
         turns = CounterMetricFamily("sapwood_engine_turns", "Prompts by how history was encoded", labels=["history"])
-        turns.add_metric(["spliced"], self.transcript.spliced)
-        turns.add_metric(["unknown"], self.transcript.unknown)
+        for history, count in list(self.transcript.counts.items()):
+            turns.add_metric([history.value], count)
         yield turns
         finished = CounterMetricFamily("sapwood_engine_requests", "Ended requests by reason", labels=["finish"])
         for finish, count in list(counters.finished.items()):

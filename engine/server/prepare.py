@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from engine.errors import RequestError
+from engine.output.dialect import Dialect
 from engine.output.text import TextOutput
-from engine.output.tools.base import ToolFormat
 from engine.output.tools.tool import ChoiceMode, Tool, ToolChoice, read_choice, read_tools
+from engine.prompt.answer import Conversation, as_sent, history_text, ids_of_beginning
 from engine.prompt.messages import read_messages
 from engine.prompt.template import ChatTemplate
 from engine.prompt.tokenizer import Tokenizer
 from engine.prompt.transcript import Transcript
 from engine.sample.grammar import Grammar, GrammarCompiler
+from engine.sample.schema import unenforced
+from engine.sample.structured import grammar_of
+from engine.schedule.min_tokens import LongRequest
 from engine.schedule.request import Request
+from engine.server.fim import fill_in_middle
 from engine.server.wire import ChatRequest, CompletionRequest, Sampling
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A rendered and encoded prompt; `text` is None where the client sent token ids."""
+    """A rendered and encoded prompt; `text` is None where the client sent token ids, `conversation` for no chat."""
 
     text: str | None
     ids: list[int]
+    conversation: Conversation | None = None
+    begun: bool = False
+    """Whether the answer starts within reasoning that the prompt has opened."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,11 @@ class ChatCall:
     prompt: Prompt
     requests: list[Request]
     tools: tuple[Tool, ...]
+
+    @property
+    def unenforced(self) -> list[str]:
+        """The places in the tools' schemas that the answer is not held to."""
+        return [f"{tool.name}{place}" for tool in self.tools for place in unenforced(tool.parameters)]
 
 
 @dataclass(frozen=True)
@@ -62,14 +76,14 @@ class Preparer:
         self,
         tokenizer: Tokenizer,
         template: ChatTemplate,
-        tool_format: ToolFormat,
+        dialect: Dialect,
         compiler: GrammarCompiler,
         limits: Limits,
         transcript: Transcript,
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
-        self.tool_format = tool_format
+        self.dialect = dialect
         self.compiler = compiler
         self.limits = limits
         self.transcript = transcript
@@ -78,14 +92,14 @@ class Preparer:
         """Raises RequestError before anything is scheduled."""
         tools = read_tools(body.tools)
         choice = read_choice(body.tool_choice, tools)
-        grammar = self._grammar(body, tools, choice)
-        prompt = self._chat_prompt(body, tools, caller)
+        prompt = self._chat_prompt(body, tools, caller, counted=True)
+        grammar = self._grammar(body, tools, choice, prompt.begun)
         requests = self._requests(body, prompt, body.limit, body.logprob_count, caller, grammar)
         return ChatCall(prompt, requests, () if choice.mode is ChoiceMode.NONE else tools)
 
     def history(self, body: ChatRequest, caller: Caller) -> list[int]:
         """The token ids of a conversation, with the opening of the next answer."""
-        return self._chat_prompt(body, read_tools(body.tools), caller).ids
+        return self._chat_prompt(body, read_tools(body.tools), caller, counted=False).ids
 
     def prefix(self, body: ChatRequest, caller: Caller) -> list[int]:
         """`history`, refused where `chat` would refuse it."""
@@ -94,32 +108,75 @@ class Preparer:
         return ids
 
     def completion(self, body: CompletionRequest, caller: Caller) -> list[tuple[Prompt, list[Request]]]:
-        if body.suffix:
-            raise RequestError("This model can't fill in the middle.", code="unsupported_parameter", param="suffix")
+        if body.echo and body.logprobs is not None:
+            message = "The log-probabilities of a prompt aren't computed: leave out echo or logprobs."
+            raise RequestError(message, code="unsupported_parameter", param="logprobs")
         if not body.prompts:
             raise RequestError("prompt must not be empty.", code="invalid_value", param="prompt")
         prompts = [self._prompt(prompt) for prompt in body.prompts]
+        stop_ids: frozenset[int] = frozenset()
+        if body.suffix:
+            prompts, stop_ids = self._around_middle(prompts, body.suffix)
         limit = body.max_tokens or 16
-        return [(p, self._requests(body, p, limit, body.logprobs, caller, None)) for p in prompts]
+        grammar = grammar_of(self.compiler, body.structure)
+        return [(p, self._requests(body, p, limit, body.logprobs, caller, grammar, stop_ids)) for p in prompts]
 
-    def remember(self, caller: Caller, prompt: Prompt, request: Request) -> None:
-        """A turn has ended: keep its exact tokens, so that the next prompt can splice them in."""
-        if prompt.text is None or request.text is None or request.text.stopped:
+    def _around_middle(self, prompts: list[Prompt], suffix: str) -> tuple[list[Prompt], frozenset[int]]:
+        """The prompts with the suffix behind them, in the model's own layout, and what ends a middle. An echo stays
+        the prompt alone."""
+        middle = fill_in_middle(self.tokenizer)
+        if middle is None:
+            message = "This model can't fill in the middle: its vocabulary has no tokens for it."
+            raise RequestError(message, code="unsupported_parameter", param="suffix")
+        self._check_size(suffix, "suffix")
+        after = self.tokenizer.encode(suffix)
+        around = [Prompt(p.text or self.tokenizer.decode(p.ids), middle.ids(p.ids, after)) for p in prompts]
+        return around, middle.stop_ids
+
+    def remember(
+        self, caller: Caller, call: ChatCall, request: Request, seen: str | None = None, call_ids: Sequence[str] = ()
+    ) -> None:
+        """An answer has ended: keep its exact tokens, so that the next prompt can splice them in.
+
+        `seen` is what a client had of it that left early, `call_ids` are those that its calls were sent with.
+        """
+        prompt, text = call.prompt, request.text
+        conversation = prompt.conversation
+        if prompt.text is None or conversation is None or text is None:
             return
-        output = list(request.output)
-        if output and output[-1] in request.stop_ids:
-            output.pop()
-        self.transcript.remember(caller.tenant, prompt.text + request.text.text, [*prompt.ids, *output])
+        said = text.text if seen is None else seen
+        parsed = self.dialect.parser(call.tools, prompt.begun).parse(said, partial=seen is not None)
+        if seen is not None:
+            if parsed.all_calls or parsed.reasoning:  # nobody sends these back broken off
+                return
+            said = parsed.content
+        ids = list(request.output[:-1] if request.known[-1] in request.stop_ids else request.output)
+        if ids and not said:  # the same prompt, sent once more, would get tokens that nobody sees
+            return
+        exact = ids_of_beginning(said, ids, self.tokenizer) if text.stopped or seen is not None else ids
+        if exact is None:
+            return
+        sent = as_sent(parsed, call_ids)
+        later = history_text(prompt.text, conversation, sent, self.template, self.tokenizer)
+        turn, answers = conversation.turn, conversation.answers + 1
+        for known in dict.fromkeys((prompt.text + said, later)):
+            if known is not None:
+                whole = [*prompt.ids, *exact]
+                turn = self.transcript.remember(caller.tenant, known, whole, after=turn, answers=answers)
 
-    def _chat_prompt(self, body: ChatRequest, tools: tuple[Tool, ...], caller: Caller) -> Prompt:
-        text = self.template.render(
+    def _chat_prompt(self, body: ChatRequest, tools: tuple[Tool, ...], caller: Caller, *, counted: bool) -> Prompt:
+        conversation = Conversation(
             read_messages(body.messages),
             tools,
-            continue_final=body.continue_final_message is True,
-            extra=body.chat_template_kwargs,
+            body.chat_template_kwargs,
+            continued=body.continue_final_message is True,
+            opened=body.add_generation_prompt is not False,
         )
+        text = conversation.render(self.template)
         self._check_size(text, "messages")
-        return Prompt(text, self.transcript.encode(caller.tenant, text, self.tokenizer))
+        answers = conversation.answers if counted else None
+        encoded = self.transcript.encode(caller.tenant, text, self.tokenizer, answers=answers)
+        return Prompt(text, encoded.ids, replace(conversation, turn=encoded.turn), self.dialect.begun(text))
 
     def _prompt(self, prompt: str | list[int]) -> Prompt:
         if isinstance(prompt, str):
@@ -138,22 +195,32 @@ class Preparer:
         logprobs: int | None,
         caller: Caller,
         grammar: Grammar | None,
+        stop_ids: frozenset[int] = frozenset(),
     ) -> list[Request]:
         max_tokens = self._max_tokens(len(prompt.ids), limit, "messages" if isinstance(body, ChatRequest) else "prompt")
+        if limit is not None and (body.min_tokens or 0) > limit:
+            message = f"min_tokens must not be more than the {limit} tokens that the answer may have."
+            raise RequestError(message, code="invalid_value", param="min_tokens")
         params = body.sampling(body.seed if body.seed is not None else secrets.randbits(62), logprobs)
-        return [
-            Request(
+        ends = stop_ids.union(body.stop_token_ids or (), () if body.ignore_eos else self.tokenizer.eos_ids)
+        shown = self.dialect.markers if isinstance(body, ChatRequest) else ()
+        requests = [
+            (LongRequest if body.min_tokens else Request)(
                 namespace=caller.tenant,
                 prompt=prompt.ids,
                 max_tokens=max_tokens,
                 sampling=params.for_choice(choice),
-                stop_ids=frozenset() if body.ignore_eos else self.tokenizer.eos_ids,
+                stop_ids=ends,
                 grammar=grammar.start() if grammar is not None else None,
-                text=TextOutput(self.tokenizer, body.stops),
+                text=TextOutput(self.tokenizer, body.stops, shown),
                 retain_seconds=caller.retain_seconds,
             )
             for choice in range(body.choices)
         ]
+        for request in requests:
+            if isinstance(request, LongRequest):
+                request.min_tokens = body.min_tokens or 0
+        return requests
 
     def _max_tokens(self, prompt: int, limit: int | None, param: str) -> int:
         if prompt == 0:
@@ -177,21 +244,15 @@ class Preparer:
             param=param,
         )
 
-    def _grammar(self, body: ChatRequest, tools: tuple[Tool, ...], choice: ToolChoice) -> Grammar | None:
-        tag = self.tool_format.structural_tag(tools, choice, body.parallel_tool_calls is not False)
-        asked = body.response_format if body.response_format and body.response_format.type != "text" else None
-        if tag is not None and asked is not None:
-            message = (
-                'response_format and callable tools can\'t both be enforced: leave one out, or set tool_choice "none".'
-            )
-            raise RequestError(message, code="unsupported_parameter", param="response_format")
-        if tag is not None:
-            return self.compiler.structural_tag(tag)
-        if asked is None:
-            return None
-        if asked.type == "json_object":
-            return self.compiler.json_object()
-        if asked.json_schema is None or asked.json_schema.schema_ is None:
-            param = "response_format.json_schema.schema"
-            raise RequestError("json_schema needs a schema.", code="missing_parameter", param=param)
-        return self.compiler.json_schema(asked.json_schema.schema_, strict=asked.json_schema.strict is not False)
+    def _grammar(self, body: ChatRequest, tools: tuple[Tool, ...], choice: ToolChoice, begun: bool) -> Grammar | None:
+        structure = body.structure
+        if structure is not None and begun:
+            message = "This model begins with reasoning, and a structure can't follow it: turn its thinking off."
+            raise RequestError(message, code="unsupported_parameter", param=structure.param)
+        callable_only = choice.forced
+        if structure is not None and choice.mode is ChoiceMode.AUTO and tools:
+            choice = ToolChoice(ChoiceMode.REQUIRED)  # one or the other, without free text
+        calls = self.dialect.tools.structural_tag(tools, choice, body.parallel_tool_calls is not False)
+        if calls is not None and structure is None:
+            calls = self.dialect.constrained(calls, begun)
+        return grammar_of(self.compiler, None if callable_only else structure, calls)

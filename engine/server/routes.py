@@ -22,6 +22,10 @@ from engine.server.service import Service, caller_of
 from engine.server.sse import stream
 from engine.server.wire import ChatRequest, CompletionRequest
 
+UNENFORCED = "x-sapwood-unenforced"
+"""Names the places in the tools' schemas that the answer is not held to."""
+MAX_HEADER = 1024
+
 
 async def chat_completions(http: Request) -> Response:
     service: Service = http.app.state.service
@@ -33,13 +37,18 @@ async def chat_completions(http: Request) -> Response:
     answer = ChatAnswer(
         service.model,
         service.preparer.tokenizer,
-        service.preparer.tool_format,
         call.requests,
-        call.tools,
+        lambda: service.preparer.dialect.stream(call.tools, call.prompt.begun),
         body.include_usage,
+        body.continuous_usage,
     )
-    events = _remembered(service, caller, call, service.run(call.requests))
-    return await _respond(http, service, answer, events, bool(body.stream))
+    events = _remembered(service, caller, call, answer, service.run(call.requests))
+    response = await _respond(http, service, answer, events, bool(body.stream))
+    if places := call.unenforced:
+        response.headers[UNENFORCED] = ", ".join(
+            place.encode("ascii", "backslashreplace").decode() for place in places
+        )[:MAX_HEADER]
+    return response
 
 
 async def completions(http: Request) -> Response:
@@ -48,7 +57,14 @@ async def completions(http: Request) -> Response:
     service.check_model(body.model)
     service.dispatcher.check_room(body.choices * len(body.prompts))
     groups = await to_thread.run_sync(service.preparer.completion, body, caller_of(http))
-    answer = CompletionAnswer(service.model, service.preparer.tokenizer, groups, bool(body.echo), body.include_usage)
+    answer = CompletionAnswer(
+        service.model,
+        service.preparer.tokenizer,
+        groups,
+        bool(body.echo),
+        body.include_usage,
+        body.continuous_usage,
+    )
     events = service.run([request for _, requests in groups for request in requests])
     return await _respond(http, service, answer, events, bool(body.stream))
 
@@ -87,16 +103,24 @@ async def _respond(
 
 
 async def _remembered(
-    service: Service, caller: Caller, call: ChatCall, events: AsyncGenerator[Event, None]
+    service: Service, caller: Caller, call: ChatCall, answer: ChatAnswer, events: AsyncGenerator[Event, None]
 ) -> AsyncIterator[Event]:
-    """Pass events on. The exact tokens of each turn that ends well go into the transcript, and the cache hears of
-    each turn's begin and end, so that it knows what a session has left behind."""
+    """Pass events on. The exact tokens of each turn go into the transcript before its last event is passed on, or as
+    far as it was passed on when the client left. The cache hears of each turn's begin and end, so that it knows what a
+    session has left behind."""
     service.begin_turn(caller, call.prompt.ids)
+    remember, seen = service.preparer.remember, {request: list[str]() for request in call.requests}
+    ids = {request: choice.parser.call_ids for request, choice in answer.choices.items()}
     try:
         async with aclosing(events):
             async for event in events:
+                seen[event.request].append(event.text)
                 if event.finish in (Finish.STOP, Finish.LENGTH):
-                    service.preparer.remember(caller, call.prompt, event.request)
+                    del seen[event.request]
+                    await to_thread.run_sync(remember, caller, call, event.request, None, ids[event.request])
                 yield event
     finally:
         service.end_turn(caller, call.prompt.ids, call.requests)
+        for request, pieces in seen.items():
+            if said := "".join(pieces):
+                service.in_background(to_thread.run_sync(remember, caller, call, request, said, ids[request]))

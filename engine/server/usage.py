@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.core import Event
 from engine.prompt.tokenizer import Tokenizer
+from engine.sample.sampler import Sampled
 from engine.schedule.request import Request
 
 
@@ -30,15 +31,29 @@ def total_usage(groups: Sequence[Sequence[Request]]) -> dict[str, Any]:
     return {**total, "prompt_tokens_details": {"cached_tokens": cached}}
 
 
-def chat_logprob(event: Event, tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """One entry of `logprobs.content`; None where the request asked for none."""
+def reported(event: Event) -> Sampled | None:
+    """The token whose log-probability is told: not one that only ends the answer, which isn't in its text."""
     sampled = event.sampled
     if sampled is None or sampled.logprob is None or sampled.token in event.request.stop_ids:
         return None
+    return sampled
+
+
+def chat_logprob(event: Event, tokenizer: Tokenizer) -> dict[str, Any] | None:
+    """One entry of `logprobs.content`; None where the request asked for none. `forced` marks what wasn't sampled."""
+    sampled = reported(event)
+    if sampled is None or sampled.logprob is None:
+        return None
     top = [_entry(token, logprob, tokenizer) for token, logprob in sampled.top or []]
-    return {**_entry(sampled.token, sampled.logprob, tokenizer), "top_logprobs": top}
+    mark = {"forced": True} if sampled.forced else {}
+    return {**_entry(sampled.token, sampled.logprob, tokenizer), "top_logprobs": top, **mark}
+
+
+def token_text(token: int, tokenizer: Tokenizer) -> str:
+    """A token by itself; bytes that are only a part of a character are written like `\\xe2`, as OpenAI does."""
+    return tokenizer.token_bytes(token).decode(errors="backslashreplace")
 
 
 def _entry(token: int, logprob: float, tokenizer: Tokenizer) -> dict[str, Any]:
     raw = tokenizer.token_bytes(token)
-    return {"token": raw.decode(errors="replace"), "logprob": logprob, "bytes": list(raw)}
+    return {"token": token_text(token, tokenizer), "logprob": logprob, "bytes": list(raw)}

@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema, model_validator
 
+from engine.errors import RequestError
 from engine.sample.params import SamplingParams
+from engine.sample.structured import Kind, Structure
+from engine.server.shapes import MESSAGES, TOOL_CHOICE, TOOLS
 
 Tokens = list[Annotated[StrictInt, Field(ge=0)]]
 
 
 class StreamOptions(BaseModel):
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+
+
+class StructuredOutputs(BaseModel):
+    """vLLM's name for the same constraints."""
+
+    json_: dict[str, Any] | bool | StrictStr | None = Field(default=None, alias="json")
+    json_object: StrictBool | None = None
+    regex: StrictStr | None = None
+    choice: Annotated[list[StrictStr], Field(max_length=1024)] | None = None
+    grammar: StrictStr | None = None
+    structural_tag: Any = None
+
+    def structures(self) -> list[Structure]:
+        if self.structural_tag is not None:
+            param = "structured_outputs.structural_tag"
+            raise RequestError(f"{param} is not supported: use tools.", code="unsupported_parameter", param=param)
+        found = [
+            (Kind.JSON_SCHEMA, self.json_, "json"),
+            (Kind.JSON_OBJECT, self.json_object or None, "json_object"),
+            (Kind.REGEX, self.regex, "regex"),
+            (Kind.CHOICE, self.choice, "choice"),
+            (Kind.EBNF, self.grammar, "grammar"),
+        ]
+        return [
+            Structure(kind, value, f"structured_outputs.{name}") for kind, value, name in found if value is not None
+        ]
 
 
 class Sampling(BaseModel):
@@ -35,7 +65,13 @@ class Sampling(BaseModel):
     stop: StrictStr | Annotated[list[StrictStr], Field(max_length=16)] | None = None
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
+    stop_token_ids: Annotated[Tokens, Field(max_length=1024)] | None = None
     ignore_eos: StrictBool | None = None
+    min_tokens: Annotated[StrictInt, Field(ge=0)] | None = None
+    structured_outputs: StructuredOutputs | None = None
+    regex: StrictStr | None = None
+    ebnf: StrictStr | None = None
+    json_schema: dict[str, Any] | bool | StrictStr | None = None
 
     @property
     def choices(self) -> int:
@@ -49,6 +85,31 @@ class Sampling(BaseModel):
     @property
     def include_usage(self) -> bool:
         return self.stream_options is not None and self.stream_options.include_usage is True
+
+    @property
+    def continuous_usage(self) -> bool:
+        """Usage in every chunk: some clients lose their content over it, so it takes both options."""
+        options = self.stream_options
+        return self.include_usage and options is not None and options.continuous_usage_stats is True
+
+    @property
+    def structure(self) -> Structure | None:
+        """What the text must be; by one field at most."""
+        asked = self._structures()
+        if len(asked) > 1:
+            names = " and ".join(structure.param for structure in asked[:2])
+            message = f"{names} can't be combined: leave all but one out."
+            raise RequestError(message, code="invalid_value", param=asked[1].param)
+        return asked[0] if asked else None
+
+    def _structures(self) -> list[Structure]:
+        named = [
+            (Kind.JSON_SCHEMA, self.json_schema, "json_schema"),
+            (Kind.REGEX, self.regex, "regex"),
+            (Kind.EBNF, self.ebnf, "ebnf"),
+        ]
+        asked = [Structure(kind, value, name) for kind, value, name in named if value is not None]
+        return [*(self.structured_outputs.structures() if self.structured_outputs else []), *asked]
 
     def sampling(self, seed: int, logprobs: int | None) -> SamplingParams:
         """`seed` is the request's own or one drawn for it."""
@@ -76,19 +137,43 @@ class ResponseFormat(BaseModel):
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JSONSchemaFormat | None = None
 
+    def structure(self) -> Structure | None:
+        if self.type == "text":
+            return None
+        if self.type == "json_object":
+            return Structure(Kind.JSON_OBJECT, True, "response_format")
+        param = "response_format.json_schema.schema"
+        if self.json_schema is None or self.json_schema.schema_ is None:
+            raise RequestError("json_schema needs a schema.", code="missing_parameter", param=param)
+        return Structure(Kind.JSON_SCHEMA, self.json_schema.schema_, param, self.json_schema.strict is not False)
+
 
 class ChatRequest(Sampling):
-    messages: Any
+    messages: Annotated[Any, WithJsonSchema(MESSAGES)]
     """Read by `engine.prompt.messages`, `tools` and `tool_choice` by `engine.output.tools`."""
     max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
-    tools: Any = None
-    tool_choice: Any = None
+    tools: Annotated[Any, WithJsonSchema(TOOLS)] = None
+    tool_choice: Annotated[Any, WithJsonSchema(TOOL_CHOICE)] = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.top_logprobs and not self.logprobs:
+            raise RequestError("top_logprobs needs logprobs: true.", code="invalid_value", param="top_logprobs")
+        if self.continue_final_message and self.add_generation_prompt:
+            message = "An answer can't both continue the final message and begin a new one: leave one of them out."
+            raise RequestError(message, code="invalid_value", param="add_generation_prompt")
+        return self
+
+    def _structures(self) -> list[Structure]:
+        structure = self.response_format.structure() if self.response_format else None
+        return [*([structure] if structure else []), *super()._structures()]
 
     @property
     def limit(self) -> int | None:

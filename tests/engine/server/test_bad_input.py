@@ -57,10 +57,17 @@ def test_a_bad_field_is_named(http, body, code, param):
 
 
 def test_what_cannot_both_be_enforced_is_refused(http):
+    body = {"messages": USER, "max_tokens": 1, "response_format": {"type": "json_object"}}
+    refused(http.post(CHAT, json={**body, "regex": "a+"}), "invalid_value", param="regex")
+    tag = {"structured_outputs": {"structural_tag": {}}}
+    refused(http.post(CHAT, json={**body, **tag}), "unsupported_parameter", param="structured_outputs.structural_tag")
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required"])
+def test_a_structure_next_to_tools_is_no_contradiction(http, choice):
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
     body = {"messages": USER, "max_tokens": 1, "tools": tools, "response_format": {"type": "json_object"}}
-    refused(http.post(CHAT, json=body), "unsupported_parameter", param="response_format")
-    assert http.post(CHAT, json={**body, "tool_choice": "none"}).status_code == 200
+    assert http.post(CHAT, json={**body, "tool_choice": choice}).status_code == 200
 
 
 def test_biases_are_bounded(http):
