@@ -32,6 +32,9 @@ class SamplingParams:
     seed: int | None = None
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     logprobs: int | None = None
+    min_tokens: int = 0
+    ends: frozenset[int] = frozenset()
+    """Tokens that are not chosen before there are `min_tokens`, unless a grammar leaves no other."""
 
     def __post_init__(self) -> None:
         _within("temperature", self.temperature, 0, 100)

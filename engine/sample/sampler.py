@@ -29,7 +29,7 @@ class Row:
     """One request's part of a step.
 
     `position` counts the tokens before the new one; with the seed it is all that the noise depends on. The ids are
-    needed for penalties only. `mask` is an xgrammar bitmask: int32 [ceil(vocab / 32)], bit set = allowed.
+    needed for penalties and `min_tokens` only. `mask` is an xgrammar bitmask: int32 [ceil(vocab / 32)], bit set = allowed.
     """
 
     params: SamplingParams
@@ -85,6 +85,17 @@ def _reshape(logits: Tensor, row: Row) -> None:
     if row.mask is not None:
         allowed = _allowed(row.mask, len(logits)).to(logits.device)
         logits.masked_fill_(~allowed, -torch.inf)
+    if params.ends and len(row.output_ids) < params.min_tokens:
+        _forbid_ends(logits, params.ends)
+
+
+def _forbid_ends(logits: Tensor, ends: frozenset[int]) -> None:
+    """Where a grammar allows nothing else, the request ends all the same."""
+    ids = torch.tensor([token for token in ends if token < len(logits)], dtype=torch.int64)
+    kept = logits[ids]
+    logits[ids] = -torch.inf
+    if not torch.isfinite(logits).any():
+        logits[ids] = kept
 
 
 def _penalise(logits: Tensor, row: Row) -> None:

@@ -90,11 +90,6 @@ class Request:
         return self.grammar is not None and not self.grammar.finished
 
     @property
-    def draftable(self) -> bool:
-        """Whether its next tokens may be guessed."""
-        return True
-
-    @property
     def retracted(self) -> bool:
         """Whether it ran before and waits to run again."""
         return self.state is State.WAITING and self.order is not None

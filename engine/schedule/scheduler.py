@@ -153,7 +153,7 @@ class Scheduler:
 
     def _draft(self, request: Request, budget: int) -> tuple[int, ...]:
         """Guesses to verify in the same step; none where others would have to give memory for them."""
-        if request.drafter is None or request.uncomputed != 1 or not request.draftable:
+        if request.drafter is None or request.uncomputed != 1:
             return ()
         left = request.max_tokens - request.generated - 1
         drafts = request.drafter.propose(min(budget, left, DRAFT_ROWS // len(self.running)))

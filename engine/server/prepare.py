@@ -18,7 +18,6 @@ from engine.prompt.transcript import Transcript
 from engine.sample.grammar import Grammar, GrammarCompiler
 from engine.sample.schema import unenforced
 from engine.sample.structured import grammar_of
-from engine.schedule.min_tokens import LongRequest
 from engine.schedule.request import Request
 from engine.server.fim import fill_in_middle
 from engine.server.wire import ChatRequest, CompletionRequest, Sampling
@@ -203,9 +202,10 @@ class Preparer:
             raise RequestError(message, code="invalid_value", param="min_tokens")
         params = body.sampling(body.seed if body.seed is not None else secrets.randbits(62), logprobs)
         ends = stop_ids.union(body.stop_token_ids or (), () if body.ignore_eos else self.tokenizer.eos_ids)
+        params = replace(params, min_tokens=body.min_tokens or 0, ends=ends)
         shown = self.dialect.markers if isinstance(body, ChatRequest) else ()
-        requests = [
-            (LongRequest if body.min_tokens else Request)(
+        return [
+            Request(
                 namespace=caller.tenant,
                 prompt=prompt.ids,
                 max_tokens=max_tokens,
@@ -217,10 +217,6 @@ class Preparer:
             )
             for choice in range(body.choices)
         ]
-        for request in requests:
-            if isinstance(request, LongRequest):
-                request.min_tokens = body.min_tokens or 0
-        return requests
 
     def _max_tokens(self, prompt: int, limit: int | None, param: str) -> int:
         if prompt == 0:

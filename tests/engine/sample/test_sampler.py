@@ -222,3 +222,18 @@ def test_values_out_of_range_are_named(field, value):
     with pytest.raises(RequestError) as caught:
         SamplingParams(**{field: value})
     assert (caught.value.code, caught.value.param) == ("invalid_value", field)
+
+
+@pytest.mark.parametrize("bias", [{}, {7: 100.0}])
+def test_an_end_waits_for_the_least_tokens(bias):
+    """Exactly so many, whatever speaks for the end; drafts count, since each row knows what it would follow."""
+    logits = logits_of(1)
+    logits[0, 7], logits[0, 9] = 90.0, 80.0
+    params = SamplingParams(temperature=0.0, min_tokens=3, ends=frozenset({7, VOCAB + 5}), logit_bias=bias)
+    rows = [Row(params, 0, output_ids=range(count)) for count in range(5)]
+    assert [it.token for it in sample(logits.repeat(5, 1), rows)] == [9, 9, 9, 7, 7]
+
+
+def test_a_grammar_may_leave_nothing_but_the_end():
+    params = SamplingParams(temperature=0.0, min_tokens=3, ends=frozenset({7}))
+    assert sample(logits_of(1), [Row(params, 0, mask=bitmask({7}))])[0].token == 7

@@ -142,7 +142,9 @@ def test_folders_and_files_are_themselves(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing", "./none", "folder/none.gguf", "a/b/c", "", "/no/such", "../x"])
-def test_an_unknown_name_says_what_is_possible(name, tmp_path):
+def test_an_unknown_name_says_what_is_possible(name, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(StartError, match=r"no model named .*smollm2.*owner/name.*folder.*\.gguf"):
         resolve(name, tmp_path)
 
