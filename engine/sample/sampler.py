@@ -29,7 +29,8 @@ class Row:
     """One request's part of a step.
 
     `position` counts the tokens before the new one; with the seed it is all that the noise depends on. The ids are
-    needed for penalties and `min_tokens` only. `mask` is an xgrammar bitmask: int32 [ceil(vocab / 32)], bit set = allowed.
+    needed for penalties and `min_tokens` only. `mask` is an xgrammar bitmask: int32 [ceil(vocab / 32)], bit set =
+    allowed.
     """
 
     params: SamplingParams
