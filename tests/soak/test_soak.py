@@ -115,8 +115,8 @@ class Client:
 @pytest.mark.parametrize(
     ("seconds", "page_size"),
     [
-        (20, 1),
-        (20, 16),
+        (30, 1),
+        (30, 16),
         pytest.param(1200, 1, marks=[pytest.mark.slow, pytest.mark.timeout(1400)]),
     ],
 )
