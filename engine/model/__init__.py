@@ -22,11 +22,11 @@ def load_decoder(checkpoint: Checkpoint, dtype: torch.dtype, calibration: Calibr
     With a `calibration`, weights that are stored in 4 or 8 bits are multiplied as such where that is faster.
     """
     require_supported(checkpoint.config.architecture, checkpoint.name)
-    from engine.model.few import ByRowsDecoder, measured_limit
+    from engine.model.few import ByRowsDecoder, has_kernel, measured_limit
     from engine.model.llama import LlamaDecoder
 
-    if calibration is None:
-        return LlamaDecoder(checkpoint.config, checkpoint, dtype)
+    if calibration is None or not has_kernel():  # known before anything is read: the weights are read once
+        return LlamaDecoder(checkpoint.config, checkpoint, dtype, calibration)
     many = LlamaDecoder(checkpoint.config, checkpoint, dtype)
     few = _few_rows(checkpoint, many)
     if few is not None and (limit := measured_limit(few, many, calibration)):

@@ -70,13 +70,19 @@ class _Step(ctypes.Structure):
     ]
 
 
+def has_kernel() -> bool:
+    """Whether this machine can compile and run it."""
+    kernel = library()
+    return kernel is not None and openmp() is not None and bool(kernel.sapwood_can_decode())
+
+
 class FewRows:
     """The kernel with one model's weights, packed for it."""
 
     def __init__(self, checkpoint: Checkpoint, decoder: LlamaDecoder) -> None:
         """ValueError where the kernel can't compute this model."""
         kernel = library()
-        if kernel is None or openmp() is None or not kernel.sapwood_can_decode():
+        if kernel is None or not has_kernel():
             raise ValueError("no kernel")
         self.config = checkpoint.config
         self._decode = kernel.sapwood_decode
