@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -143,24 +142,22 @@ class GrammarCompiler:
             options: dict[str, Any] = {"strict_mode": strict, "max_whitespace_cnt": MAX_WHITESPACE}
             if not _bounds_strings(text):
                 return self._compiler.compile_json_schema(text, **options)
-            return self._compile_mended(xgrammar.Grammar.from_json_schema(text, **options), enforce=True)
+            grammar = xgrammar.Grammar.from_json_schema(text, **options)
+            return self._compiler.compile_grammar(_mended(str(grammar), enforce=True))
 
         return self._compile("strict schema" if strict else "schema", text, compile_schema, param)
 
     def structural_tag(self, tag: Mapping[str, Any], *, param: str = "tools") -> Grammar:
-        """Text with tagged parts, as a `ToolFormat` describes it. The schemas in it are checked first."""
-        text = _dump(tag, param)
+        """Text with tagged parts, as a `ToolFormat` describes it.
+
+        Where it holds `{"type": "json_schema", "json_schema": …, "strict": …}`, JSON stands on one line, as templates
+        write it: with no white space to choose, more tokens are forced. Unless `strict`, what is costly isn't enforced.
+        """
 
         def compile_tag() -> Any:
-            import xgrammar
+            return self._compiler.compile_structural_tag(json.dumps(_with_grammars(tag, param)))
 
-            for schema in _schemas_in(tag):
-                check_schema(schema, param, enforce=False)
-            if not _bounds_strings(text):
-                return self._compiler.compile_structural_tag(text)
-            return self._compile_mended(xgrammar.Grammar.from_structural_tag(text), enforce=False)
-
-        return self._compile("tag", text, compile_tag, param)
+        return self._compile("tag", _dump(tag, param), compile_tag, param)
 
     def regex(self, pattern: str, *, param: str = "regex") -> Grammar:
         """Text that matches the whole of `pattern`."""
@@ -182,9 +179,6 @@ class GrammarCompiler:
             return self._compiler.compile_grammar(both)
 
         return self._compile("either", f"{first.compiled.grammar}\0{second.compiled.grammar}", unite, param)
-
-    def _compile_mended(self, grammar: Any, *, enforce: bool) -> Any:
-        return self._compiler.compile_grammar(_mended(str(grammar), enforce))
 
     def _compile(self, kind: str, source: str, compile_source: Callable[[], Any], param: str) -> Grammar:
         try:
@@ -226,19 +220,24 @@ def _text_bytes(tokenizer: Tokenizer, token_id: int, shown: Collection[str]) -> 
     return text if text.decode("utf-8", "replace") in shown else b""
 
 
-def _schemas_in(tag: Mapping[str, Any]) -> list[Any]:
-    """The JSON schemas of a structural tag, each once, in order."""
-    found: dict[int, Any] = {}
-    pending: deque[Any] = deque([tag])
-    while pending:
-        node = pending.popleft()
-        if isinstance(node, list):
-            pending += node
-        elif isinstance(node, Mapping) and node.get("type") == "json_schema":
-            found[id(node["json_schema"])] = node["json_schema"]
-        elif isinstance(node, Mapping):
-            pending += node.values()
-    return list(found.values())
+def _with_grammars(node: Any, param: str) -> Any:
+    """A structural tag whose JSON schemas are grammars of one-line JSON. They are checked first."""
+    if isinstance(node, list):
+        return [_with_grammars(item, param) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    if node.get("type") != "json_schema":
+        return {key: _with_grammars(value, param) for key, value in node.items()}
+    return {"type": "grammar", "grammar": _one_line(node["json_schema"], node.get("strict") is True, param)}
+
+
+def _one_line(schema: Any, strict: bool, param: str) -> str:
+    import xgrammar
+
+    check_schema(schema, param, enforce=strict)
+    text = json.dumps(schema, ensure_ascii=False)
+    grammar = str(xgrammar.Grammar.from_json_schema(text, any_whitespace=False, separators=(", ", ": ")))
+    return _mended(grammar, strict) if _bounds_strings(text) else grammar
 
 
 def _bounds_strings(text: str) -> bool:

@@ -10,11 +10,11 @@ from engine.output.tools.tool import ChoiceMode, Tool, ToolChoice
 
 
 def json_body(tool: Tool) -> dict[str, Any]:
-    """The format of an arguments object. Bounded white space, or a model may write it without end."""
+    """The format of an arguments object."""
     schema = dict(tool.parameters)
     if not schema.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}:
         schema["type"] = "object"  # without it any JSON value would do
-    return {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": 2}
+    return {"type": "json_schema", "json_schema": schema, "strict": tool.strict}
 
 
 def call_tag(begin: str, content: Mapping[str, Any], end: str) -> dict[str, Any]:

@@ -165,20 +165,57 @@ NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 def test_white_space_is_bounded(compiler, tokenizer):
     """Endless white space is the way for a model to stay within a schema and never to end."""
-    choice, tools = ToolChoice(ChoiceMode.REQUIRED), [Tool("run", "", NUMBER)]
-    fence_tag = FenceFormat().structural_tag(tools, choice)
-    hermes_tag = HermesFormat().structural_tag(tools, choice)
-    cases = [
-        (compiler.json_schema(NUMBER), "%s"),
-        (compiler.json_object(), "%s"),
-        (compiler.structural_tag(fence_tag), "```run\n%s\n```"),
-        (compiler.structural_tag(hermes_tag), '<tool_call>\n{"name": "run", "arguments": %s}\n</tool_call>'),
-    ]
-    for grammar, frame in cases:
+    for grammar in (compiler.json_schema(NUMBER), compiler.json_object()):
         for blank in (" ", "\n", "\t"):
-            assert accepts(grammar, tokenizer, frame % f'{{"n":{2 * blank}1}}')
+            assert accepts(grammar, tokenizer, f'{{"n":{2 * blank}1}}')
             for body in ('{%s"n": 1}', '{"n"%s: 1}', '{"n":%s1}', '{"n": 1%s}', '{"n": 1}%s', '%s{"n": 1}'):
-                assert not accepts(grammar, tokenizer, frame % (body % (3 * blank))), (frame, body)
+                assert not accepts(grammar, tokenizer, body % (3 * blank)), body
+
+
+CALL_FRAMES = [
+    (FenceFormat(), "```run\n%s\n```"),
+    (HermesFormat(), '<tool_call>\n{"name": "run", "arguments": %s}\n</tool_call>'),
+]
+
+
+@pytest.mark.parametrize(("tool_format", "frame"), CALL_FRAMES)
+def test_the_arguments_of_a_call_are_on_one_line_as_templates_write_them(compiler, tokenizer, tool_format, frame):
+    """White space to choose would leave a choice nearly everywhere: little of a call could be forced."""
+    tag = tool_format.structural_tag([Tool("run", "", NUMBER)], ToolChoice(ChoiceMode.REQUIRED))
+    grammar = compiler.structural_tag(tag)
+    assert accepts(grammar, tokenizer, frame % '{"n": 1}')
+    for body in ('{"n":1}', '{ "n": 1}', '{"n": 1 }', '{"n" : 1}', '{\n"n": 1\n}', '{"n":  1}'):
+        assert not accepts(grammar, tokenizer, frame % body), body
+
+
+def forced_of(grammar, ids: list[int]) -> int:
+    """How many tokens of a text jump-forward appends."""
+    state, forced, at = grammar.start(), 0, 0
+    while at < len(ids):
+        assert state.accept(ids[at])
+        at += 1
+        for token in state.forced():
+            if at == len(ids) or token != ids[at]:
+                break
+            assert state.accept(token)
+            forced, at = forced + 1, at + 1
+    return forced
+
+
+@pytest.mark.parametrize("tool_format", [FenceFormat(), HermesFormat()])
+@pytest.mark.parametrize("mode", [ChoiceMode.AUTO, ChoiceMode.REQUIRED])
+def test_nearly_a_third_of_a_call_or_more_is_forced(compiler, tokenizer, tool_format, mode):
+    text = {"type": "string"}
+    names = {"edit_file": ("path", "old_string", "new_string"), "search_text": ("pattern", "folder")}
+    tools = [
+        Tool(name, "", {"type": "object", "properties": dict.fromkeys(keys, text), "required": list(keys)})
+        for name, keys in names.items()
+    ]
+    grammar = compiler.structural_tag(tool_format.structural_tag(tools, ToolChoice(mode)))
+    for name, keys in names.items():
+        call = tool_format.render_call(name, json.dumps(dict.fromkeys(keys, "return a + b")), tools)
+        ids = tokenizer.encode(call)
+        assert forced_of(grammar, ids) >= 0.3 * len(ids), call
 
 
 def test_a_model_that_only_wants_white_space_still_ends(compiler, tokenizer):
@@ -407,6 +444,15 @@ def test_a_long_text_in_a_call_keeps_its_escapes(compiler, tokenizer):
     grammar = compiler.structural_tag(FenceFormat().structural_tag([tool], REQUIRED))
     assert accepts(grammar, tokenizer, fence("b", r'{"n": "say \"a\"\n", "m": 2}'))
     assert not accepts(grammar, tokenizer, fence("b", '{"n": "\t"}'))
+
+
+def test_a_strict_tool_is_held_to_the_longest_length_of_a_long_text(compiler, tokenizer):
+    text = {"type": "string", "maxLength": 200}
+    for strict in (True, False):
+        tool = Tool("b", "", {"type": "object", "properties": {"n": text, "m": {"type": "integer"}}}, strict)
+        grammar = compiler.structural_tag(FenceFormat().structural_tag([tool], REQUIRED))
+        assert accepts(grammar, tokenizer, fence("b", json.dumps({"n": "a" * 200})))
+        assert accepts(grammar, tokenizer, fence("b", json.dumps({"n": "a" * 201}))) is not strict
 
 
 @pytest.mark.parametrize(
