@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping
 
 import httpx
 from starlette.applications import Starlette
@@ -18,9 +18,9 @@ from gateway.affinity.link import StoreLink
 from gateway.affinity.local import LocalBindings
 from gateway.affinity.redis_store import RedisStore
 from gateway.config import GatewayConfig
-from gateway.dialects.base import Dialect
 from gateway.dialects.chat import Chat
 from gateway.dialects.completions import Completions
+from gateway.dialects.embeddings import Embeddings
 from gateway.errors import GatewayError
 from gateway.observe.metrics import Metrics
 from gateway.observe.routes import Observer
@@ -28,12 +28,14 @@ from gateway.placement.health import Health, Watcher
 from gateway.placement.policy import SecondsPlacement
 from gateway.placement.replica import Replica
 from gateway.proxy.dispatch import Dispatcher
-from gateway.proxy.relay import Relay
+from gateway.proxy.inbound import Passing, Reader
+from gateway.proxy.relay import Relay, Settings
 from gateway.proxy.upstream import Upstreams
 
-DIALECTS: dict[str, Callable[[], Dialect]] = {
-    "/v1/chat/completions": Chat,
-    "/v1/completions": Completions,
+READERS: Mapping[str, Reader] = {
+    "/v1/chat/completions": Passing("/v1/chat/completions", Chat()),
+    "/v1/completions": Passing("/v1/completions", Completions()),
+    "/v1/embeddings": Passing("/v1/embeddings", Embeddings()),
 }
 START_PATIENCE_S = 1.0
 """How long a start waits for the first probes, so that the first request finds its replicas."""
@@ -78,23 +80,18 @@ class Gateway:
 
     def routes(self) -> list[Route]:
         observer = Observer(self.replicas, self.bindings, self.metrics)
-        relays = [(path, self._relay(path, dialect())) for path, dialect in DIALECTS.items()]
+        relays = [(path, self._relay(path, reader)) for path, reader in READERS.items()]
         return [
             *(Route(path, relay, methods=["POST"]) for path, relay in relays),
             *(Route(path.removeprefix("/v1"), relay, methods=["POST"]) for path, relay in relays),
             *observer.routes(),
         ]
 
-    def _relay(self, path: str, dialect: Dialect) -> Relay:
-        return Relay(
-            path,
-            dialect,
-            self.dispatcher,
-            self.bindings,
-            self.metrics,
-            secret=self.config.tenant_secret.get_secret_value().encode(),
-            max_body_bytes=self.config.max_body_bytes,
-        )
+    def _relay(self, path: str, reader: Reader) -> Relay:
+        config = self.config
+        secret = config.tenant_secret.get_secret_value().encode()
+        settings = Settings(secret, config.max_body_bytes, config.heartbeat_s)
+        return Relay(path, reader, self.dispatcher, self.bindings, self.metrics, settings)
 
     def _health(self) -> Health:
         config = self.config

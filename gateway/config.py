@@ -29,6 +29,8 @@ class GatewayConfig(BaseModel):
     probe_timeout_s: float = Field(default=2.0, gt=0)
     connect_timeout_s: float = Field(default=2.0, gt=0)
     read_timeout_s: float = Field(default=600.0, gt=0)
+    heartbeat_s: float = Field(default=15.0, ge=0)
+    """After so long a silence a client that waits for a stream gets a sign of life; 0 is never."""
     prefill_tokens_per_s: float = Field(default=2000.0, gt=0)
 
     max_body_bytes: int = Field(default=32 * 2**20, gt=0)

@@ -21,22 +21,21 @@ class ClientGone(Exception):
 class GatewayError(Exception):
     """A request that the gateway itself answers. `code` is stable, so that clients can rely on it."""
 
-    def __init__(self, message: str, *, code: str, status: int, retry_after_s: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str, status: int, retry_after_s: int | None = None, param: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
         self.status = status
         self.retry_after_s = retry_after_s
+        self.param = param
 
     def payload(self) -> bytes:
         """The JSON body: `{"error": {message, type, param, code}}`."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
-        error = {"message": self.message, "type": kind, "param": None, "code": self.code}
+        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return json.dumps({"error": error}).encode()
-
-    def sse_event(self) -> bytes:
-        """The same object as one server-sent event, for a stream that has already begun."""
-        return b"data: " + self.payload() + b"\n\n"
 
 
 def invalid_json(why: str) -> GatewayError:

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import json
 
+import orjson
+
 from gateway.dialects.base import Json
 
-_write = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
+_write_any = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 _MARKERS = frozenset({"cache_control"})
 _UNSEEN_IN_MESSAGE = _MARKERS | {"id", "tool_call_id"}
 _UNSEEN_IN_CALL = frozenset({"id", "index"})
@@ -47,8 +49,12 @@ def canonical_tool(tool: Json) -> bytes:
 
 
 def encode(value: Json) -> bytes:
-    """Compact JSON with sorted keys. ASCII escapes keep lone surrogates, which UTF-8 could not hold."""
-    return _write(value).encode("ascii")
+    """Compact JSON with sorted keys. What UTF-8 can't hold (lone surrogates) or 64 bits can't is written in ASCII, by
+    a slower way; the value alone decides which."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return _write_any(value).encode("ascii")
 
 
 def _canonical_content(parts: list[Json]) -> Json:

@@ -22,6 +22,9 @@ HOP_BY_HOP = frozenset(
 )
 _SET_UPSTREAM = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"accept-encoding"}
 _SET_DOWNSTREAM = HOP_BY_HOP | {b"date", b"server"}
+_OF_BODY = frozenset({b"content-length", b"content-type", b"content-encoding", b"etag"})
+WARNING = b"x-sapwood-warning"
+MAX_WARNING = 1024
 _FROM_ENGINE = frozenset({b"x-sapwood-epoch", b"x-sapwood-node"})
 
 
@@ -40,12 +43,20 @@ def to_upstream(headers: RawHeaders, *, tenant: str, session: str) -> list[tuple
     ]
 
 
-def to_client(headers: RawHeaders, *, replica: str) -> list[tuple[bytes, bytes]]:
-    """The upstream's headers, minus hop-by-hop, plus the replica that answered."""
+def to_client(headers: RawHeaders, *, replica: str, translated: bool = False) -> list[tuple[bytes, bytes]]:
+    """The upstream's headers, minus hop-by-hop, plus the replica that answered. Those of a body that is `translated`
+    don't hold for what the client gets, except for its being a stream."""
     lowered = [(name.lower(), value) for name, value in headers]
-    dropped = _SET_DOWNSTREAM | _named_by_connection(lowered)
+    dropped = _SET_DOWNSTREAM | _named_by_connection(lowered) | (_OF_BODY if translated else frozenset())
     passed = [(k, v) for k, v in lowered if k not in dropped and (not k.startswith(OURS) or k in _FROM_ENGINE)]
     return [*passed, (b"x-sapwood-replica", replica.encode())]
+
+
+def said_by_gateway(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    """What was left out of a request on its way."""
+    if not warnings:
+        return []
+    return [(WARNING, "; ".join(warnings).encode("ascii", "backslashreplace")[:MAX_WARNING])]
 
 
 def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:

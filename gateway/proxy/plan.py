@@ -1,4 +1,4 @@
-"""From raw bytes to everything that routing needs to know. Pure: no clock, no socket, no state."""
+"""From a conversation to everything that routing needs to know. Pure: no clock, no socket, no state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gateway.affinity.base import Binding, Level, Match
 from gateway.affinity.keys import KeySpace, LookupKey, bind_keys, lookup_keys, session_name
 from gateway.canonical.chain import Chain, digest_chain
-from gateway.dialects.base import Dialect, parse_object
+from gateway.dialects.base import Conversation
 from gateway.errors import invalid_json
 from gateway.guard.tenant import tenant_of
 from gateway.placement.policy import RequestView
@@ -48,9 +48,8 @@ class Plan:
         }
 
 
-def plan_request(raw: bytes, headers: Mapping[str, str], dialect: Dialect, secret: bytes) -> Plan:
-    """GatewayError `invalid_json` for a body that is no JSON object; whatever else is odd goes upstream."""
-    conversation = dialect.parse(parse_object(raw))
+def plan_request(conversation: Conversation, headers: Mapping[str, str], secret: bytes) -> Plan:
+    """GatewayError `invalid_json` for what is nested too deeply; whatever else is odd goes upstream."""
     tenant = tenant_of(headers, secret)
     try:
         chain = digest_chain(tenant.scope, conversation)

@@ -1,27 +1,40 @@
-"""The relay: an ASGI endpoint that hands a request to a replica and its answer back, byte for byte."""
+"""The relay: an ASGI endpoint that hands a request to a replica and its answer back."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from gateway.affinity.bindings import Bindings
-from gateway.dialects.base import Dialect
 from gateway.errors import ClientGone, GatewayError, shutting_down, upstream_died, upstream_timeout
 from gateway.observe.metrics import Metrics
 from gateway.proxy.body import read_body, while_connected
 from gateway.proxy.dispatch import Dispatcher, Opened, Sending
-from gateway.proxy.headers import RawHeaders, to_client
+from gateway.proxy.headers import RawHeaders, said_by_gateway, to_client
+from gateway.proxy.heartbeat import Heartbeat
+from gateway.proxy.inbound import Inbound, Reader
+from gateway.proxy.outlet import STREAM_TYPE, Outlet, as_failure
 from gateway.proxy.plan import Plan, plan_request
 from gateway.proxy.reply import Reply, send_error
 from gateway.proxy.upstream import Silent, Unreachable
 from gateway.proxy.usage import Usage, UsageTap
 
 CLIENT_GONE_STATUS = "499"
+STREAM_HEADERS = ((b"content-type", STREAM_TYPE.encode()), (b"cache-control", b"no-cache"))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    secret: bytes
+    """Of the HMAC that scopes tenants."""
+    max_body_bytes: int
+    heartbeat_s: float
+    """After so long a silence a client that waits for a stream hears that it is still coming; 0 is never."""
 
 
 class Relay:
@@ -30,56 +43,73 @@ class Relay:
     def __init__(
         self,
         path: str,
-        dialect: Dialect,
+        reader: Reader,
         dispatcher: Dispatcher,
         bindings: Bindings,
         metrics: Metrics,
-        *,
-        secret: bytes,
-        max_body_bytes: int,
+        settings: Settings,
     ) -> None:
         self._path = path
-        self._dialect = dialect
+        self._reader = reader
         self._dispatcher = dispatcher
         self._bindings = bindings
         self._metrics = metrics
-        self._secret = secret
-        self._max_body_bytes = max_body_bytes
+        self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         since = time.monotonic()
         reply = Reply(send)
         try:
-            sending = await self._read(scope, receive)
-            await while_connected(receive, self._serve(sending, reply, since), lambda: reply.ended)
+            inbound, sending = await self._read(scope, receive)
+            await while_connected(receive, self._serve(inbound, sending, reply, since), lambda: reply.ended)
         except ClientGone:
             self._metrics.disconnects.labels(self._path).inc()
         except GatewayError as error:
-            await send_error(reply, error)
+            await send_error(reply, error, self._reader.refuse(as_failure(error)))
         except asyncio.CancelledError:  # only by the server, when its time to drain is over
             if reply.status is None:
-                await send_error(reply, shutting_down())
+                ending = shutting_down()
+                await send_error(reply, ending, self._reader.refuse(as_failure(ending)))
         finally:
             status = str(reply.status) if reply.status else CLIENT_GONE_STATUS
             self._metrics.requests.labels(self._path, status).inc()
 
-    async def _read(self, scope: Scope, receive: Receive) -> Sending:
+    async def _read(self, scope: Scope, receive: Receive) -> tuple[Inbound, Sending]:
         headers: RawHeaders = scope["headers"]
-        body = await read_body(receive, headers, self._max_body_bytes)
+        body = await read_body(receive, headers, self._settings.max_body_bytes)
         since = time.monotonic()
-        plan = plan_request(body, _by_name(headers), self._dialect, self._secret)
-        query = scope["query_string"].decode("latin-1")
-        return Sending(self._path + (f"?{query}" if query else ""), headers, body, plan, since)
+        inbound = self._reader.read(body)
+        plan = plan_request(inbound.conversation, _by_name(headers), self._settings.secret)
+        query = "" if inbound.translated else scope["query_string"].decode("latin-1")
+        target = inbound.target + (f"?{query}" if query else "")
+        return inbound, Sending(target, headers, inbound.body, plan, since)
 
-    async def _serve(self, sending: Sending, reply: Reply, since: float) -> None:
-        opened = await self._dispatcher.open(sending)
-        try:
-            self._metrics.ttft.observe(time.monotonic() - since)
-            await self._answer(sending.plan, opened, reply)
-        finally:
-            await opened.aclose()
+    async def _serve(self, inbound: Inbound, sending: Sending, reply: Reply, since: float) -> None:
+        outlet = inbound.outlet
 
-    async def _answer(self, plan: Plan, opened: Opened, reply: Reply) -> None:
+        async def beat() -> None:
+            if sign := outlet.heartbeat():
+                if reply.status is None:
+                    await reply.start(200, [*STREAM_HEADERS, *said_by_gateway(inbound.warnings)])
+                await reply.chunk(sign)
+
+        async with Heartbeat(self._settings.heartbeat_s if inbound.stream else 0, beat) as heart:
+            try:
+                opened = await self._dispatcher.open(sending)
+            except GatewayError as error:
+                await heart.stop()
+                if reply.status is None:
+                    raise
+                await reply.chunk(outlet.fail(as_failure(error)))
+                await reply.end()
+                return
+            try:
+                self._metrics.ttft.observe(time.monotonic() - since)
+                await self._answer(inbound, sending.plan, opened, reply, heart)
+            finally:
+                await opened.aclose()
+
+    async def _answer(self, inbound: Inbound, plan: Plan, opened: Opened, reply: Reply, heart: Heartbeat) -> None:
         answer = opened.answer
         succeeded = answer.status < 400
         tap = UsageTap(answer.header(b"content-type"))
@@ -88,26 +118,58 @@ class Relay:
         write = self._bind(plan, opened, None) if succeeded else None
         if not tap.is_stream:
             await self._bindings.settle(write)
-        await reply.start(answer.status, to_client(answer.headers, replica=opened.replica.url))
-        await self._body(opened, reply, tap)
+        if inbound.outlet.holds(answer.status, answer.header(b"content-type"), reply.status is not None):
+            await heart.stop()
+            await self._whole(inbound, opened, reply, tap)
+        else:
+            if reply.status is None:
+                headers = to_client(answer.headers, replica=opened.replica.url, translated=inbound.translated)
+                headers += STREAM_HEADERS if inbound.translated else ()
+                await reply.start(answer.status, [*headers, *said_by_gateway(inbound.warnings)])
+            await self._stream(inbound.outlet, opened, reply, tap, heart)
         usage = tap.usage() if succeeded else None
         if usage is not None:
             self._count(opened, usage)
             self._bind(plan, opened, usage.prompt_tokens)
 
-    async def _body(self, opened: Opened, reply: Reply, tap: UsageTap) -> None:
+    async def _stream(self, outlet: Outlet, opened: Opened, reply: Reply, tap: UsageTap, heart: Heartbeat) -> None:
+        """Each piece as it comes."""
+        answer, piece = opened.answer, opened.answer.first
         try:
-            tap.feed(opened.answer.first)
-            await reply.chunk(opened.answer.first)
-            async for chunk in opened.answer.rest():
-                tap.feed(chunk)
-                await reply.chunk(chunk)
+            while piece:
+                heart.heard()
+                tap.feed(piece)
+                await reply.chunk(outlet.feed(piece))
+                piece = await answer.more()
         except (Unreachable, Silent) as error:
-            died = isinstance(error, Unreachable)
-            failure = (upstream_died if died else upstream_timeout)(opened.replica.url)
+            await heart.stop()
             if not tap.is_stream:
                 return  # without an end: the server cuts the connection, and the client sees that it is short
-            await reply.chunk((b"" if tap.ends_event() else b"\n\n") + failure.sse_event())
+            await reply.chunk(outlet.fail(as_failure(_broken(error, opened))))
+        else:
+            await heart.stop()
+            await reply.chunk(outlet.end())
+        await reply.end()
+
+    async def _whole(self, inbound: Inbound, opened: Opened, reply: Reply, tap: UsageTap) -> None:
+        """An answer that can be told only when it is whole."""
+        answer, outlet, begun = opened.answer, inbound.outlet, reply.status is not None
+        try:
+            pieces = [answer.first]
+            while piece := await answer.more():
+                pieces.append(piece)
+        except (Unreachable, Silent) as error:
+            if not begun:
+                raise _broken(error, opened) from error
+            await reply.chunk(outlet.fail(as_failure(_broken(error, opened))))
+        else:
+            body = b"".join(pieces)
+            tap.feed(body)
+            held = outlet.held(answer.status, body, begun)
+            if not begun:
+                headers = to_client(answer.headers, replica=opened.replica.url, translated=True)
+                await reply.start(held.status, [*headers, *said_by_gateway(inbound.warnings), *held.headers])
+            await reply.chunk(held.body)
         await reply.end()
 
     def _bind(self, plan: Plan, opened: Opened, tokens: int | None) -> asyncio.Task[None] | None:
@@ -128,6 +190,10 @@ class Relay:
             self._metrics.prompt_tokens.labels(url).inc(usage.prompt_tokens)
         if usage.cached_tokens is not None:
             self._metrics.cached_tokens.labels(url).inc(usage.cached_tokens)
+
+
+def _broken(error: Unreachable | Silent, opened: Opened) -> GatewayError:
+    return (upstream_died if isinstance(error, Unreachable) else upstream_timeout)(opened.replica.url)
 
 
 def _by_name(headers: RawHeaders) -> Mapping[str, str]:

@@ -29,9 +29,8 @@ class Reply:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def send_error(reply: Reply, error: GatewayError) -> None:
-    """The whole answer, where none has begun."""
-    body = error.payload()
+async def send_error(reply: Reply, error: GatewayError, body: bytes) -> None:
+    """The whole answer, where none has begun; `body` is the error in the client's dialect."""
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if error.retry_after_s is not None:
         headers.append((b"retry-after", str(error.retry_after_s).encode()))

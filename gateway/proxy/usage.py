@@ -46,11 +46,6 @@ class UsageTap:
             return _last_in_stream(tail)
         return None if self._cut else _in_object(tail)
 
-    def ends_event(self) -> bool:
-        """Whether the stream so far ends with a whole event (or has not begun)."""
-        tail = b"".join(list(self._chunks)[-4:])[-4:].replace(b"\r\n", b"\n")
-        return not tail or tail.endswith((b"\n\n", b"\r\r"))
-
 
 def _last_in_stream(tail: bytes) -> Usage | None:
     for line in reversed(tail.splitlines()):

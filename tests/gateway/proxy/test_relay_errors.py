@@ -57,7 +57,7 @@ async def test_too_large(engine, gateway):
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/nope", 404), ("POST", "/v1/embeddings", 404), ("GET", "/v1/chat/completions", 405)],
+    [("GET", "/nope", 404), ("POST", "/v1/audio/speech", 404), ("GET", "/v1/chat/completions", 405)],
 )
 async def test_unknown_paths_and_methods(engine, gateway, method, path, status):
     front = await gateway(await engine())
