@@ -115,6 +115,9 @@ class TimedDecoder:
         self.passes.append(Pass(began, time.perf_counter(), running))
         return logits
 
+    def hidden(self, ids: Tensor, positions: Tensor, attend: AttentionStep) -> Tensor:
+        return self._decoder.hidden(ids, positions, attend)
+
 
 def timed(engine: Engine) -> TimedDecoder:
     """From now on the engine's forward passes are noted in what is returned."""

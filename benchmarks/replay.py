@@ -68,6 +68,9 @@ class Replay:
         after = (positions[rows] + 1).clamp(max=len(self._script) - 1)
         return logits.scatter_(1, self._script[after].unsqueeze(1), CERTAIN)
 
+    def hidden(self, ids: Tensor, positions: Tensor, attend: AttentionStep) -> Tensor:
+        return self._decoder.hidden(ids, positions, attend)
+
 
 class Player:
     """An engine that answers from the record."""

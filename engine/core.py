@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -22,6 +22,7 @@ from engine.attention.kv import KVTensors
 from engine.attention.plan import Segment, plan_attention
 from engine.cache.manager import KVCache
 from engine.draft.memory import DraftMemory
+from engine.embed import EmbeddingJob, EmbeddingQueue
 from engine.model.base import Decoder
 from engine.sample.masks import masks_along
 from engine.sample.sampler import NOTHING_ALLOWED, Row, Sampled, forced_token, sample
@@ -90,6 +91,7 @@ class Engine:
             drafts=DraftMemory() if drafts else None,
         )
         self.attention = best_attention(KVTensors(decoder.config, self.cache.capacity, dtype), kernels)
+        self.embeddings = EmbeddingQueue(decoder, self.attention, self.scheduler.budget)
         self.counters = Counters()
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._deliver: Deliver = lambda events: None
@@ -122,6 +124,12 @@ class Engine:
     def abort(self, request: Request) -> None:
         self._inbox.put(lambda: self.scheduler.abort(request))
 
+    def embed(self, ids: Sequence[int]) -> Future[list[float]]:
+        """The embedding of a text of at least one token, computed between steps; cancelling the future ends that."""
+        job = EmbeddingJob(ids)
+        self._inbox.put(lambda: self.embeddings.add(job))
+        return job.vector
+
     def call(self, function: Callable[[KVCache], T]) -> Future[T]:
         """Run a function of the cache between two steps."""
         future: Future[T] = Future()
@@ -143,10 +151,11 @@ class Engine:
         with torch.inference_mode():
             while self._take_inbox():
                 self._guarded_step()
+                self.embeddings.advance(len(self.scheduler.running))
 
     def _take_inbox(self) -> bool:
         """Run what has arrived; block for it while there is nothing else to do. False: the end."""
-        block = self.scheduler.idle
+        block = self.scheduler.idle and self.embeddings.idle
         while True:
             try:
                 call = self._inbox.get(block=block)

@@ -24,3 +24,7 @@ class Decoder(Protocol):
         Returns float32 logits [n, vocab_size].
         """
         ...
+
+    def hidden(self, ids: Tensor, positions: Tensor, attend: AttentionStep) -> Tensor:
+        """The step's last hidden states, after the final norm: float32 [tokens, hidden_size]."""
+        ...

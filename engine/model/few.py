@@ -157,6 +157,10 @@ class ByRowsDecoder:
             return self.few.forward(ids, positions, rows, attend)
         return self.many.forward(ids, positions, rows, attend)
 
+    def hidden(self, ids: Tensor, positions: Tensor, attend: AttentionStep) -> Tensor:
+        """The kernel goes straight to the logits, so this is always torch's."""
+        return self.many.hidden(ids, positions, attend)
+
 
 def measured_limit(few: FewRows, many: LlamaDecoder, calibration: Calibration) -> int:
     """Up to how many rows the kernel is faster here; 0 where it computes something else than torch does."""

@@ -79,12 +79,22 @@ class LlamaDecoder:
     @torch.inference_mode()
     def forward(self, ids: Tensor, positions: Tensor, rows: Tensor, attend: AttentionStep) -> Tensor:
         """See `Decoder.forward`."""
+        x, added = self._layers_over(ids, positions, attend)
+        return self._head(self._norm(self._ops, x[rows], added[rows])).float()
+
+    @torch.inference_mode()
+    def hidden(self, ids: Tensor, positions: Tensor, attend: AttentionStep) -> Tensor:
+        """See `Decoder.hidden`."""
+        return self._norm(self._ops, *self._layers_over(ids, positions, attend)).float()
+
+    def _layers_over(self, ids: Tensor, positions: Tensor, attend: AttentionStep) -> tuple[Tensor, Tensor]:
+        """The residual stream and what the last layer adds to it, both [tokens, hidden_size]."""
         rotation = self.rope.at(positions)
         x, added = self.embed(ids), None
         for layer in self._layers:
             added = layer(self._ops, x, added, rotation, attend)
         assert added is not None
-        return self._head(self._norm(self._ops, x[rows], added[rows])).float()
+        return x, added
 
 
 def _load_head(config: ModelConfig, loader: Loader) -> Tensor:

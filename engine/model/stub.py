@@ -28,17 +28,25 @@ class StubDecoder:
 
     def forward(self, ids: Tensor, positions: Tensor, rows: Tensor, attend: AttentionStep) -> Tensor:
         """See `engine.model.base.Decoder`."""
-        values = _digits(ids, positions).unsqueeze(1)
-        query = torch.zeros(len(ids), 2, _DIM, dtype=torch.float64)
-        mean = attend(0, query, torch.zeros_like(values), values)[:, 0]
-        sums = (mean * (positions + 1).unsqueeze(1)).round().to(torch.int64)
-        return self._logits(sums[rows])
+        return self._logits(_sums(ids, positions, attend)[rows])
+
+    def hidden(self, ids: Tensor, positions: Tensor, attend: AttentionStep) -> Tensor:
+        """See `engine.model.base.Decoder`: the sums themselves."""
+        return _sums(ids, positions, attend).float()
 
     def _logits(self, sums: Tensor) -> Tensor:
         weights = torch.tensor([pow(31, i, 1_000_003) for i in range(_DIM)])
         seeds = (sums * weights).sum(-1) % 1_000_003
         tokens = torch.arange(self.config.vocab_size)
         return ((seeds.unsqueeze(1) * 7919 + tokens * 104_729) % 1_000_003).float() / 100_000
+
+
+def _sums(ids: Tensor, positions: Tensor, attend: AttentionStep) -> Tensor:
+    """int64 [tokens, _DIM]: the digits of every token up to each, added up."""
+    values = _digits(ids, positions).unsqueeze(1)
+    query = torch.zeros(len(ids), 2, _DIM, dtype=torch.float64)
+    mean = attend(0, query, torch.zeros_like(values), values)[:, 0]
+    return (mean * (positions + 1).unsqueeze(1)).round().to(torch.int64)
 
 
 def _digits(ids: Tensor, positions: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from engine.errors import RequestError
 from engine.server import cache_routes, routes
+from engine.server.embeddings import embeddings
 from engine.server.errors import crashed, http_error, hung_up, refused
 from engine.server.openapi import openapi
 from engine.server.service import Service
@@ -33,6 +34,7 @@ def create_app(service: Service) -> Starlette:
         routes=[
             Route("/v1/chat/completions", routes.chat_completions, methods=["POST"]),
             Route("/v1/completions", routes.completions, methods=["POST"]),
+            Route("/v1/embeddings", embeddings, methods=["POST"]),
             Route("/v1/models", routes.models),
             Route("/tokenize", tokenize, methods=["POST"]),
             Route("/detokenize", detokenize, methods=["POST"]),

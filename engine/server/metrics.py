@@ -52,6 +52,7 @@ class EngineCollector(Collector):
         yield _counter("drafted_tokens", "Tokens drafted and verified", counters.drafted_tokens)
         yield _counter("forced_tokens", "Tokens that a grammar left no choice about", counters.forced_tokens)
         yield _counter("accepted_tokens", "Drafted tokens that were right", counters.accepted_tokens)
+        yield _counter("embedded_tokens", "Tokens of embedded texts", engine.embeddings.tokens)
         yield _counter("evicted_tokens", "Tokens evicted from the tree", cache.evicted_tokens)
         yield _counter(
             "retractions", "Requests that gave their memory back and wait again", engine.scheduler.retractions

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from engine.server.cache_routes import RetainRequest, WarmRequest
+from engine.server.embeddings import EmbeddingRequest
 from engine.server.tokenize import DetokenizeRequest, TokenizeChatRequest, TokenizeRequest
 from engine.server.wire import ChatRequest, CompletionRequest
 
@@ -48,6 +49,7 @@ class Operation:
 OPERATIONS = (
     Operation("/v1/chat/completions", "Answer a chat, whole or as a stream of server-sent events", (ChatRequest,)),
     Operation("/v1/completions", "Continue text or tokens", (CompletionRequest,)),
+    Operation("/v1/embeddings", "The mean of a text's last hidden states", (EmbeddingRequest,)),
     Operation("/v1/models", "The model that is served"),
     Operation("/tokenize", "The tokens of a text or a chat", (TokenizeRequest, TokenizeChatRequest)),
     Operation("/detokenize", "The text of tokens", (DetokenizeRequest,)),

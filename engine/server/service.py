@@ -6,9 +6,9 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ class Service:
     epoch: str = field(default_factory=lambda: secrets.token_hex(8))
     created: int = field(default_factory=lambda: int(time.time()))
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _embedding: int = 0
 
     def check_model(self, name: str | None) -> None:
         if name is not None and name != self.model:
@@ -69,6 +70,17 @@ class Service:
                     kv.end_turn(caller.tenant, caller.session, ids, request.known[len(ids) : request.computed])
 
             self._tell(end)
+
+    @contextmanager
+    def embedding(self) -> Iterator[None]:
+        """Around a request for embeddings, which is one in flight however many texts it has. RequestError
+        `queue_full`."""
+        self.dispatcher.check_room(1 + self._embedding)
+        self._embedding += 1
+        try:
+            yield
+        finally:
+            self._embedding -= 1
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """Runs `work` with nobody waiting for it; what it raises is logged."""

@@ -66,3 +66,16 @@ _NAMED = {
 MESSAGES: dict[str, Any] = {"type": "array", "items": _MESSAGE, "minItems": 1}
 TOOLS: dict[str, Any] = {"anyOf": [{"type": "array", "items": _TOOL}, {"type": "null"}]}
 TOOL_CHOICE: dict[str, Any] = {"anyOf": [{"enum": ["none", "auto", "required"]}, _NAMED, {"type": "null"}]}
+
+MAX_INPUTS = 2048
+_TEXT = {"type": "string", "minLength": 1}
+_TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+
+TEXTS_OR_TOKENS: dict[str, Any] = {
+    "anyOf": [
+        _TEXT,
+        _TOKENS,
+        {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": MAX_INPUTS},
+        {"type": "array", "items": _TOKENS, "minItems": 1, "maxItems": MAX_INPUTS},
+    ]
+}

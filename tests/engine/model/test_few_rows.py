@@ -182,6 +182,15 @@ def test_rows_decide_who_computes():
     assert (few.rows, rest.rows) == ([1, 8], [9, 12])
 
 
+def test_hidden_states_come_from_the_decoder_for_many_rows(plain_attention):
+    checkpoint = random_checkpoint({})
+    many = LlamaDecoder(checkpoint.config, checkpoint, torch.float32)
+    ids, positions = torch.randint(0, 160, (5,)), torch.arange(5)
+    ours = ByRowsDecoder(FewRows(checkpoint, many), many, 8).hidden(ids, positions, plain_attention())
+    assert ours.shape == (5, checkpoint.config.hidden_size)
+    assert torch.equal(ours, many.hidden(ids, positions, plain_attention()))
+
+
 def test_a_kernel_that_computes_something_else_is_not_used():
     checkpoint = random_checkpoint({})
     many = LlamaDecoder(checkpoint.config, checkpoint, torch.float32)

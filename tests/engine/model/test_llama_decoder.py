@@ -79,6 +79,15 @@ def test_chunks_change_nothing(pair, ids, run_decoder, relative_error):
     assert relative_error(logits, reference(model, ids)) < 1e-4
 
 
+def test_hidden_states_agree_with_transformers(pair, ids, plain_attention, relative_error):
+    decoder, model = pair
+    with torch.no_grad():
+        theirs = model.model(ids[None]).last_hidden_state[0]
+    ours = decoder.hidden(ids, torch.arange(TOKENS), plain_attention())
+    assert ours.dtype == torch.float32
+    assert relative_error(ours, theirs) < 1e-4
+
+
 def test_only_the_wanted_rows_are_returned(pair, ids, plain_attention):
     decoder, model = pair
     rows = torch.tensor([TOKENS - 1, 4])
