@@ -21,6 +21,7 @@ from gateway.config import GatewayConfig
 from gateway.dialects.chat import Chat
 from gateway.dialects.completions import Completions
 from gateway.dialects.embeddings import Embeddings
+from gateway.dialects.fim import Fim
 from gateway.errors import GatewayError
 from gateway.observe.metrics import Metrics
 from gateway.observe.routes import Observer
@@ -28,13 +29,14 @@ from gateway.placement.health import Health, Watcher
 from gateway.placement.policy import SecondsPlacement
 from gateway.placement.replica import Replica
 from gateway.proxy.dispatch import Dispatcher
-from gateway.proxy.inbound import Passing, Reader
+from gateway.proxy.inbound import Passing, Reader, Translated
 from gateway.proxy.relay import Relay, Settings
 from gateway.proxy.upstream import Upstreams
 
 READERS: Mapping[str, Reader] = {
     "/v1/chat/completions": Passing("/v1/chat/completions", Chat()),
     "/v1/completions": Passing("/v1/completions", Completions()),
+    "/v1/fim/completions": Translated(Fim()),
     "/v1/embeddings": Passing("/v1/embeddings", Embeddings()),
 }
 START_PATIENCE_S = 1.0

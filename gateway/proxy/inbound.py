@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,9 +10,15 @@ import orjson
 
 from gateway.dialects.base import Conversation, Dialect, parse_object
 from gateway.dialects.chat import Chat
+from gateway.dialects.completions import Completions
+from gateway.dialects.fim import COMPLETIONS
 from gateway.dialects.translate import Failure, Translator
 from gateway.errors import invalid_json
 from gateway.proxy.outlet import Outlet, Translating, Verbatim, as_error
+
+_CHAT = Chat()
+_SPOKEN: Mapping[str, Dialect] = {COMPLETIONS: Completions()}
+"""What upstreams are spoken to in, by path; chat otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class Translated:
     def read(self, raw: bytes) -> Inbound:
         exchange = self._translator.exchange(parse_object(raw))
         return Inbound(
-            Chat().parse(exchange.body),
+            _SPOKEN.get(exchange.target, _CHAT).parse(exchange.body),
             exchange.target,
             _dump(exchange.body),
             exchange.stream,
