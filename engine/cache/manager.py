@@ -97,6 +97,16 @@ class KVCache:
         self.verify()
         return tokens
 
+    def retain_session(self, namespace: Hashable, session: str, seconds: float) -> int:
+        """`retain` for the newest turn of a session and its answers. Returns the tokens of the longest."""
+        paths = self.sessions.newest(namespace, session)
+        return max((self.retain(namespace, path, seconds) for path in paths), default=0)
+
+    def release_session(self, namespace: Hashable, session: str) -> int:
+        """`release` for the newest turn of a session and its answers."""
+        paths = self.sessions.newest(namespace, session)
+        return max((self.release(namespace, path) for path in paths), default=0)
+
     def begin_turn(self, namespace: Hashable, session: str, prompt: Sequence[int]) -> int:
         """A turn of a session is about to be submitted: what its earlier turn has behind the prefix that both share
         is superseded, and goes first. Returns the tokens that this marked."""

@@ -119,6 +119,14 @@ class Sessions:
             session.end(as_key(prompt), as_key(answer))
             self._grew(namespace, name, session.tokens - before)
 
+    def newest(self, namespace: Hashable, name: str) -> list[array[int]]:
+        """The paths of the newest turn, one for each of its answers; none of a session that is not remembered."""
+        session = self._sessions.get((namespace, name))
+        if session is None or not session.turns:
+            return []
+        turn = session.turns[-1]
+        return [turn.prompt + answer for answer in turn.answers or [array("q")]]
+
     def _grew(self, namespace: Hashable, name: str, tokens: int) -> None:
         self.tokens += tokens
         self._sessions.move_to_end((namespace, name))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from anyio import to_thread
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool, StrictStr
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -24,6 +24,13 @@ from engine.server.wire import ChatRequest
 class RetainRequest(ChatRequest):
     """A conversation as in a chat request, whose cached prefix is to be kept for some time."""
 
+    seconds: Annotated[float, Field(gt=0, le=MAX_RETAIN_SECONDS)] = 60.0
+
+
+class SessionRequest(BaseModel):
+    """The newest turn of a session, by the name that `x-sapwood-session` gave it: nothing has to be sent again."""
+
+    session: Annotated[StrictStr, Field(min_length=1)]
     seconds: Annotated[float, Field(gt=0, le=MAX_RETAIN_SECONDS)] = 60.0
 
 
@@ -48,7 +55,7 @@ async def info(http: Request) -> Response:
             "kv_tokens": service.engine.cache.capacity,
             "page_size": service.engine.cache.page_size,
             "max_running": service.config.max_running,
-            "offers": ["retain", "release", "tree", "warm"],
+            "offers": ["retain", "release", "session", "tree", "warm", "embeddings"],
         }
     )
 
@@ -65,14 +72,22 @@ async def cache_tree(http: Request) -> Response:
 
 
 async def retain(http: Request) -> Response:
-    service, body, tenant, ids = await _conversation(http)
-    tokens = await _on_engine(service, lambda kv: kv.retain(tenant, ids, body.seconds))
+    service: Service = http.app.state.service
+    named, tenant, ids, seconds = await _kept(http)
+    if named is not None:
+        tokens = await _on_engine(service, lambda kv: kv.retain_session(tenant, named, seconds))
+    else:
+        tokens = await _on_engine(service, lambda kv: kv.retain(tenant, ids, seconds))
     return JSONResponse({"retained_tokens": tokens})
 
 
 async def release(http: Request) -> Response:
-    service, _, tenant, ids = await _conversation(http)
-    tokens = await _on_engine(service, lambda kv: kv.release(tenant, ids))
+    service: Service = http.app.state.service
+    named, tenant, ids, _ = await _kept(http)
+    if named is not None:
+        tokens = await _on_engine(service, lambda kv: kv.release_session(tenant, named))
+    else:
+        tokens = await _on_engine(service, lambda kv: kv.release(tenant, ids))
     return JSONResponse({"released_tokens": tokens})
 
 
@@ -120,11 +135,15 @@ async def _on_engine(service: Service, function: Any) -> Any:
     return await asyncio.wrap_future(service.engine.call(function))
 
 
-async def _conversation(http: Request) -> tuple[Service, RetainRequest, str, list[int]]:
-    """Service, body, tenant, and the token ids of the conversation in the body."""
+async def _kept(http: Request) -> tuple[str | None, str, list[int], float]:
+    """What is to be kept or let go: a session's name, or the token ids of a conversation; the tenant; how long."""
     service: Service = http.app.state.service
-    body = validate(RetainRequest, await read_json(http, service.config.max_body_bytes))
-    service.check_model(body.model)
+    value = await read_json(http, service.config.max_body_bytes)
     caller = caller_of(http)
+    if "messages" not in value and "session" in value:
+        named = validate(SessionRequest, value)
+        return named.session, caller.tenant, [], named.seconds
+    body = validate(RetainRequest, value)
+    service.check_model(body.model)
     ids = await to_thread.run_sync(service.preparer.history, body, caller)
-    return service, body, caller.tenant, ids
+    return None, caller.tenant, ids, body.seconds

@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from engine.server.cache_routes import RetainRequest, WarmRequest
+from engine.server.cache_routes import RetainRequest, SessionRequest, WarmRequest
 from engine.server.embeddings import EmbeddingRequest
 from engine.server.tokenize import DetokenizeRequest, TokenizeChatRequest, TokenizeRequest
 from engine.server.wire import ChatRequest, CompletionRequest
@@ -56,8 +56,8 @@ OPERATIONS = (
     Operation("/info", "What this engine is and offers"),
     Operation("/cache", "Sizes and hit ratio of the cache"),
     Operation("/cache/tree", "The radix tree in counts"),
-    Operation("/cache/retain", "Evict a conversation's prefix last", (RetainRequest,)),
-    Operation("/cache/release", "End a retention", (RetainRequest,)),
+    Operation("/cache/retain", "Evict a conversation's prefix last", (RetainRequest, SessionRequest)),
+    Operation("/cache/release", "End a retention", (RetainRequest, SessionRequest)),
     Operation("/cache/warm", "Compute a prefix, generate nothing", (WarmRequest,)),
     Operation("/health", "The process answers and the engine thread lives"),
     Operation("/ready", "The engine thread answers"),

@@ -105,6 +105,18 @@ def test_a_request_can_retain_what_it_leaves(post, nodes):
     assert all(80 < node["retained"] <= 90 for node in nodes())
 
 
+def test_the_newest_turn_of_a_session_is_retained_by_its_name(post, nodes):
+    body = {"messages": [system("Finn"), user("Hi.")], "max_tokens": 2}
+    usage = post(CHAT, body, session="s1").json()["usage"]
+    asked = {"session": "s1", "seconds": 70}
+    eventually(lambda: post("/cache/retain", asked).json()["retained_tokens"] >= usage["total_tokens"] - 1)
+    assert all(60 < node["retained"] <= 70 for node in nodes())
+    assert post("/cache/release", {"session": "s1"}).json()["released_tokens"] >= usage["total_tokens"] - 1
+    assert all(node["retained"] == 0 for node in nodes())
+    assert post("/cache/retain", {"session": "nobody"}).json() == {"retained_tokens": 0}
+    assert post("/cache/retain", {"session": ""}).status_code == 400
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_session_that_goes_another_way_leaves_a_superseded_branch(post, nodes, stream):
     def turn(session, *texts):
