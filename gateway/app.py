@@ -32,6 +32,7 @@ from gateway.proxy.dispatch import Dispatcher
 from gateway.proxy.inbound import Passing, Reader, Translated
 from gateway.proxy.relay import Relay, Settings
 from gateway.proxy.upstream import Upstreams
+from gateway.retention.keeper import Keeper
 
 READERS: Mapping[str, Reader] = {
     "/v1/chat/completions": Passing("/v1/chat/completions", Chat()),
@@ -59,6 +60,7 @@ class Gateway:
             budget_s=config.lookup_budget_s,
         )
         self.upstreams = Upstreams(connect_timeout_s=config.connect_timeout_s, read_timeout_s=config.read_timeout_s)
+        self.keeper = Keeper(self.upstreams.tell)
         self.health = self._health()
         self.dispatcher = Dispatcher(
             self.replicas,
@@ -93,7 +95,7 @@ class Gateway:
         config = self.config
         secret = config.tenant_secret.get_secret_value().encode()
         settings = Settings(secret, config.max_body_bytes, config.heartbeat_s)
-        return Relay(path, reader, self.dispatcher, self.bindings, self.metrics, settings)
+        return Relay(path, reader, self.dispatcher, self.bindings, self.keeper, self.metrics, settings)
 
     def _health(self) -> Health:
         config = self.config

@@ -22,6 +22,7 @@ class Metrics:
         self.failovers = self._counter(f"{name}_failovers", "Requests taken from a replica.", "replica")
         self.lookups = self._counter(f"{name}_binding_lookups", "Look-ups of bindings.", "result")
         self.decisions = self._counter(f"{name}_placements", "Placements by reason.", "reason")
+        self.retentions = self._counter(f"{name}_retentions", "Prefixes kept while a tool runs.", "outcome")
         self.prompt_tokens = self._counter(f"{name}_prompt_tokens", "As replicas report.", "replica")
         self.cached_tokens = self._counter(f"{name}_cached_tokens", "As replicas report.", "replica")
         self.ttft = self._histogram(f"{name}_ttft_seconds", "Request head to first byte.", TTFT_BUCKETS)

@@ -68,6 +68,7 @@ class Watcher:
         if replica.state is not ReplicaState.HEALTHY or self._rounds % MODELS_EVERY == 0:
             replica.models = await probe_models(self._http, replica.url) or replica.models
         self._rounds += 1
+        replica.offers = seen.offers
         epoch = seen.epoch or await self._stand_in()
         if replica.state is ReplicaState.DOWN:
             log.info("replica %s is back", replica.url)

@@ -17,6 +17,8 @@ NOT_OFFERED = frozenset({404, 405, 501})
 class Up:
     epoch: str | None
     """What the replica announces; None for a server without `/info`."""
+    offers: frozenset[str] = frozenset()
+    """What it can do beyond OpenAI's interface, by its own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ async def probe_health(http: httpx.AsyncClient, url: str) -> Up | Down:
             health = await http.get(f"{url}/v1/models")
         if health.status_code >= 500 or health.status_code in NOT_OFFERED:
             return Down(DownCause.UNWELL, f"its health check answered {health.status_code}")
-        return Up(_epoch(await http.get(f"{url}/info")))
+        return _up(await http.get(f"{url}/info"))
     except httpx.TimeoutException:
         return Down(DownCause.SILENT, "its health check timed out")
     except httpx.HTTPError as error:
@@ -51,12 +53,16 @@ async def probe_models(http: httpx.AsyncClient, url: str) -> Mapping[str, Mappin
     return {entry["id"]: entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)}
 
 
-def _epoch(info: httpx.Response) -> str | None:
+def _up(info: httpx.Response) -> Up:
     if info.status_code != 200:
-        return None
+        return Up(None)
     try:
         body = info.json()
     except (ValueError, RecursionError):
-        return None
-    epoch = body.get("epoch") if isinstance(body, dict) else None
-    return str(epoch) if isinstance(epoch, str | int) and str(epoch) else None
+        return Up(None)
+    told = body if isinstance(body, dict) else {}
+    epoch, offers = told.get("epoch"), told.get("offers")
+    return Up(
+        str(epoch) if isinstance(epoch, str | int) and str(epoch) else None,
+        frozenset(offer for offer in offers if isinstance(offer, str)) if isinstance(offers, list) else frozenset(),
+    )

@@ -38,6 +38,8 @@ class Replica:
     """Boot id of the engine behind `url`, or a stand-in. Empty until the first probe."""
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Entries of its model list by id; empty when not known."""
+    offers: frozenset[str] = frozenset()
+    """What it can do beyond OpenAI's interface."""
     load: Load = field(default_factory=Load)
     detail: str = "not probed yet"
     was_gone: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
@@ -23,6 +24,8 @@ HOP_BY_HOP = frozenset(
 _SET_UPSTREAM = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"accept-encoding"}
 _SET_DOWNSTREAM = HOP_BY_HOP | {b"date", b"server"}
 _OF_BODY = frozenset({b"content-length", b"content-type", b"content-encoding", b"etag"})
+RETAIN = b"x-sapwood-retain"
+_SECONDS = re.compile(rb"\d{1,6}(\.\d{1,6})?")
 WARNING = b"x-sapwood-warning"
 MAX_WARNING = 1024
 _FROM_ENGINE = frozenset({b"x-sapwood-epoch", b"x-sapwood-node"})
@@ -57,6 +60,14 @@ def said_by_gateway(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
     if not warnings:
         return []
     return [(WARNING, "; ".join(warnings).encode("ascii", "backslashreplace")[:MAX_WARNING])]
+
+
+def seconds_in(headers: RawHeaders) -> float | None:
+    """What a client's `x-sapwood-retain` says of the gap behind this turn; None where it says nothing of use."""
+    for name, value in headers:
+        if name == RETAIN and _SECONDS.fullmatch(value):
+            return float(value)
+    return None
 
 
 def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -15,7 +15,7 @@ from gateway.errors import ClientGone, GatewayError, shutting_down, upstream_die
 from gateway.observe.metrics import Metrics
 from gateway.proxy.body import read_body, while_connected
 from gateway.proxy.dispatch import Dispatcher, Opened, Sending
-from gateway.proxy.headers import RawHeaders, said_by_gateway, to_client
+from gateway.proxy.headers import RawHeaders, said_by_gateway, seconds_in, to_client
 from gateway.proxy.heartbeat import Heartbeat
 from gateway.proxy.inbound import Inbound, Reader
 from gateway.proxy.outlet import STREAM_TYPE, Outlet, as_failure
@@ -23,6 +23,7 @@ from gateway.proxy.plan import Plan, plan_request
 from gateway.proxy.reply import Reply, send_error
 from gateway.proxy.upstream import Silent, Unreachable
 from gateway.proxy.usage import Usage, UsageTap
+from gateway.retention.keeper import Keeper, Turn
 
 CLIENT_GONE_STATUS = "499"
 STREAM_HEADERS = ((b"content-type", STREAM_TYPE.encode()), (b"cache-control", b"no-cache"))
@@ -46,6 +47,7 @@ class Relay:
         reader: Reader,
         dispatcher: Dispatcher,
         bindings: Bindings,
+        keeper: Keeper,
         metrics: Metrics,
         settings: Settings,
     ) -> None:
@@ -53,7 +55,9 @@ class Relay:
         self._reader = reader
         self._dispatcher = dispatcher
         self._bindings = bindings
+        self._keeper = keeper
         self._metrics = metrics
+        self._background: set[asyncio.Task[None]] = set()
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,11 +109,13 @@ class Relay:
                 return
             try:
                 self._metrics.ttft.observe(time.monotonic() - since)
-                await self._answer(inbound, sending.plan, opened, reply, heart)
+                self._keeper.turn_begins(sending.plan.tenant, opened.lineage, since)
+                await self._answer(inbound, sending, opened, reply, heart)
             finally:
                 await opened.aclose()
 
-    async def _answer(self, inbound: Inbound, plan: Plan, opened: Opened, reply: Reply, heart: Heartbeat) -> None:
+    async def _answer(self, inbound: Inbound, sending: Sending, opened: Opened, reply: Reply, heart: Heartbeat) -> None:
+        plan = sending.plan
         answer = opened.answer
         succeeded = answer.status < 400
         tap = UsageTap(answer.header(b"content-type"))
@@ -127,10 +133,13 @@ class Relay:
                 headers += STREAM_HEADERS if inbound.translated else ()
                 await reply.start(answer.status, [*headers, *said_by_gateway(inbound.warnings)])
             await self._stream(inbound.outlet, opened, reply, tap, heart)
-        usage = tap.usage() if succeeded else None
+        if not succeeded:
+            return
+        usage = tap.usage()
         if usage is not None:
             self._count(opened, usage)
             self._bind(plan, opened, usage.prompt_tokens)
+        self._keep(sending, opened, tap.called())
 
     async def _stream(self, outlet: Outlet, opened: Opened, reply: Reply, tap: UsageTap, heart: Heartbeat) -> None:
         """Each piece as it comes."""
@@ -183,6 +192,20 @@ class Relay:
             used_ms=opened.used_ms,
         )
         return self._bindings.bind(values)
+
+    def _keep(self, sending: Sending, opened: Opened, called: Sequence[str]) -> None:
+        """The client has its answer; what is asked of the replica now keeps nobody waiting."""
+        hint_s = seconds_in(sending.headers)
+        turn = Turn(sending.plan.tenant, opened.lineage, opened.replica.url, opened.replica.offers, hint_s)
+
+        async def keep() -> None:
+            outcome = await self._keeper.reply_ended(turn, called, time.monotonic())
+            if outcome is not None:
+                self._metrics.retentions.labels(outcome.value).inc()
+
+        task = asyncio.create_task(keep())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def _count(self, opened: Opened, usage: Usage) -> None:
         url = opened.replica.url

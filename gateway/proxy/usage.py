@@ -11,8 +11,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.proxy.called import called_in_object, called_in_stream
+
 STREAM_TAIL_BYTES = 64 * 1024
 JSON_LIMIT_BYTES = 8 * 2**20
+MAX_NAMING = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,12 @@ class UsageTap:
         self._chunks: deque[bytes] = deque()
         self._held = 0
         self._cut = False
+        self._naming: list[bytes] = []
+        """Of a stream, the chunks in which calls begin: a call's arguments may be longer than what is kept."""
 
     def feed(self, chunk: bytes) -> None:
+        if self.is_stream and b'"tool_calls"' in chunk and b'"name"' in chunk and len(self._naming) < MAX_NAMING:
+            self._naming.append(chunk)
         self._chunks.append(chunk)
         self._held += len(chunk)
         while self._held - len(self._chunks[0]) > self._limit:
@@ -45,6 +52,12 @@ class UsageTap:
         if self.is_stream:
             return _last_in_stream(tail)
         return None if self._cut else _in_object(tail)
+
+    def called(self) -> list[str]:
+        """The tools that the answer calls, in order."""
+        if not self.is_stream:
+            return called_in_object(b"".join(self._chunks))
+        return called_in_stream(b"\n\n".join(self._naming) if self._cut else b"".join(self._chunks))
 
 
 def _last_in_stream(tail: bytes) -> Usage | None:

@@ -103,8 +103,8 @@ class StubRequest:
 class StubEngine:
     """Answers health, info and models; POSTs go to `behave`, by default a small JSON answer with usage."""
 
-    def __init__(self, epoch="boot-1", models=("m",)):
-        self.epoch, self.models = epoch, models
+    def __init__(self, epoch="boot-1", models=("m",), offers=()):
+        self.epoch, self.models, self.offers = epoch, models, list(offers)
         self.seen, self.waiting, self.left_by_client = [], 0, 0
         self.port, self._server, self._writers = 0, None, set()
         self.healthy, self.cached = True, 0
@@ -167,7 +167,7 @@ class StubEngine:
         if request.path == "/health":
             await request.json({}, 200 if self.healthy else 503)
         elif request.path == "/info" and self.epoch:
-            await request.json({"epoch": self.epoch})
+            await request.json({"epoch": self.epoch, "offers": self.offers})
         elif request.path == "/v1/models":
             await request.json({"object": "list", "data": [{"id": m, "object": "model"} for m in self.models]})
         elif request.method == "POST":

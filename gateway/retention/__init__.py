@@ -1,0 +1,1 @@
+"""Keeping a conversation's prefix in its replica's cache while a tool runs."""
