@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.output.reasoning import Reasoning, reasoning_for
+from engine.output.reasoning import Reasoning, Room, reasoning_for
 from engine.output.stream import ChatStream, MessageParser
 from engine.output.tools import format_for
 from engine.output.tools.base import ToolFormat
@@ -27,9 +27,17 @@ class Dialect:
         """Whether an answer to `prompt` starts within reasoning."""
         return self.reasoning is not None and self.reasoning.begun_by(prompt)
 
+    def unfinished(self, text: str, begun: bool) -> bool:
+        """Whether an answer breaks off within its reasoning."""
+        return self.reasoning is not None and self.reasoning.unfinished(text, inside=begun)
+
     def constrained(self, tag: dict[str, Any], begun: bool) -> dict[str, Any]:
         """A structural tag for the answer with room for the reasoning in front of it."""
         return self.reasoning.constrain(tag, inside=begun) if self.reasoning else tag
+
+    def room(self, prompt: str) -> Room | None:
+        """The reasoning that may stand in front of an answer to `prompt`, whatever that must be."""
+        return self.reasoning.room(prompt) if self.reasoning else None
 
     def parser(self, tools: Sequence[Tool], begun: bool) -> MessageParser:
         return MessageParser(self.tools, tools, reasoning=self.reasoning, inside=begun)

@@ -22,16 +22,31 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Room:
+    """Reasoning in front of an answer of any other grammar, as a structural tag: it ends with the second mark."""
+
+    tag: Mapping[str, Any]
+    optional: bool
+
+
+@dataclass(frozen=True)
 class Reasoning:
-    """One style, by its marks. The line feeds that models write around them belong to neither side."""
+    """One style, by its marks. The line feeds that models write around them belong to neither side; `feeds` says
+    whether its models write any."""
 
     begin: str
     end: str
+    feeds: bool = True
 
     @property
     def markers(self) -> tuple[str, ...]:
         """See `ToolFormat.markers`."""
         return (self.begin, self.end)
+
+    @property
+    def around(self) -> tuple[str, str]:
+        """What models write before and behind their reasoning."""
+        return (f"{self.begin}\n", f"\n{self.end}\n\n") if self.feeds else (self.begin, self.end)
 
     def begun_by(self, prompt: str) -> bool:
         """Whether the prompt ends within reasoning, so that the model goes on with it."""
@@ -56,19 +71,29 @@ class Reasoning:
             thought = thought[: len(thought) - held_suffix(thought, self.end)].removesuffix("\n")
         return Split(thought, "")
 
+    def unfinished(self, text: str, *, inside: bool) -> bool:
+        """Whether `text` breaks off within reasoning."""
+        start = self._start(text, inside)
+        return start is not None and self.end not in text[start:]
+
     def constrain(self, tag: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
         """The structural tag `tag` with reasoning in front, which may hold anything; without it where not `inside`."""
         answer = _without(tag["format"], self.markers)
-        thought = {
-            "type": "tag",
-            "begin": "" if inside else self.begin,
-            "content": {"type": "any_text"},
-            "end": self.end,
-        }
         space = {"type": "regex", "pattern": r"\n{0,2}"}
-        thinking = {"type": "sequence", "elements": [thought, space, answer]}
+        thinking = {"type": "sequence", "elements": [self._thought(inside), space, answer]}
         whole = thinking if inside else {"type": "or", "elements": [thinking, answer]}
         return {"type": "structural_tag", "format": whole}
+
+    def room(self, prompt: str) -> Room | None:
+        """The reasoning that may stand in front of an answer to `prompt`; None where the prompt has closed it."""
+        if prompt.rstrip().endswith(self.end):
+            return None
+        inside = self.begun_by(prompt)
+        return Room({"type": "structural_tag", "format": self._thought(inside)}, optional=not inside)
+
+    def _thought(self, inside: bool) -> dict[str, Any]:
+        begin = "" if inside else self.begin
+        return {"type": "tag", "begin": begin, "content": {"type": "any_text"}, "end": self.end}
 
     def _start(self, text: str, inside: bool) -> int | None:
         """Where the reasoning starts; None if there is none, or not yet."""
@@ -79,7 +104,7 @@ class Reasoning:
         return 0 if inside else None
 
 
-_STYLES = (Reasoning("<think>", "</think>"), Reasoning("[THINK]", "[/THINK]"))
+_STYLES = (Reasoning("<think>", "</think>"), Reasoning("[THINK]", "[/THINK]", feeds=False))
 
 
 def reasoning_for(template: str) -> Reasoning | None:

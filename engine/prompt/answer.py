@@ -13,6 +13,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from engine.errors import RequestError
+from engine.output.reasoning import Reasoning
 from engine.output.tools.base import Parsed
 from engine.output.tools.tool import Tool
 from engine.prompt.detokenizer import Detokenizer
@@ -32,6 +33,7 @@ class Conversation:
     continued: bool = False  # the answer goes on with the last message
     opened: bool = True  # the prompt ends with the beginning of an answer
     turn: Turn | None = None
+    preserve: Reasoning | None = None  # earlier answers keep their reasoning, which is of this style
 
     @property
     def answers(self) -> int:
@@ -47,6 +49,7 @@ class Conversation:
             add_generation_prompt=self.opened,
             continue_final=self.continued,
             extra=self.extra,
+            preserve=self.preserve,
         )
 
     def with_answer(self, answer: Message) -> Conversation:

@@ -17,10 +17,12 @@ from jinja2 import meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.errors import RequestError, StartError
+from engine.output.reasoning import Reasoning
 from engine.output.tools.base import Call, ToolFormat, render_message
 from engine.output.tools.tool import Tool
 from engine.prompt.messages import Message, Role
 from engine.prompt.text import well_formed
+from engine.prompt.thoughts import Thoughts, learn_layout
 
 _MARK = "\ue000sapwood-final-message\ue000"
 
@@ -47,22 +49,36 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         continue_final: bool = False,
         extra: Mapping[str, Any] | None = None,
+        preserve: Reasoning | None = None,
     ) -> str:
         """The prompt for `messages`.
 
         With `continue_final` it ends within the last message, which the model goes on writing. `extra` are further
-        template variables (`chat_template_kwargs`). Raises RequestError for what the template refuses.
+        template variables (`chat_template_kwargs`). `preserve`: the answers keep their reasoning, of this style, even
+        where the template drops it. Raises RequestError for what the template refuses.
         """
-        if continue_final:
-            return self._render_open(messages, tools, extra)
-        return self._render(messages, tools, add_generation_prompt, extra)
-
-    def _render_open(self, messages: Sequence[Message], tools: Sequence[Tool], extra: Mapping[str, Any] | None) -> str:
-        """A template closes every message, so the last one gets a mark, and the text is cut there."""
+        if not continue_final:
+            return self._written(messages, tools, add_generation_prompt, extra, preserve)
+        # A template closes every message, so the last one gets a mark, and the text is cut there.
         last = messages[-1]
-        marked = Message(last.role, last.content + _MARK, name=last.name)
-        text = self._render([*messages[:-1], marked], tools, False, extra)
+        reasoning = last.reasoning if preserve else None
+        marked = Message(last.role, last.content + _MARK, name=last.name, reasoning=reasoning)
+        text = self._written([*messages[:-1], marked], tools, False, extra, preserve)
         return text[: text.rindex(_MARK)] if _MARK in text else text
+
+    def _written(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        opened: bool,
+        extra: Mapping[str, Any] | None,
+        preserve: Reasoning | None,
+    ) -> str:
+        if preserve is None:
+            return self._render(messages, tools, opened, extra)
+        thoughts = Thoughts(preserve, messages, self.tool_format.layout.before)
+        text = self._render(thoughts.marked, tools, opened, extra)
+        return thoughts.fill(text, learn_layout(lambda few, opened: self._render(few, (), opened, extra), preserve))
 
     def _render(
         self,
@@ -105,7 +121,7 @@ class ChatTemplate:
         if not calls:
             return message
         content = render_message(self.tool_format, message.content, calls, tools)
-        return Message(message.role, content, name=message.name)
+        return Message(message.role, content, name=message.name, reasoning=message.reasoning)
 
 
 def load_chat_template(metadata: Mapping[str, Any], folder: Path | None) -> str | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from array import array
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,6 +19,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
+from engine.prompt.shares import Shares
 from engine.prompt.text import well_formed
 
 
@@ -85,21 +86,32 @@ class Encoded:
 
 
 class Transcript:
-    """Remembers up to `max_tokens` ids, those of a shared beginning once. Thread-safe.
+    """Remembers up to `max_tokens` ids of all namespaces, those of a shared beginning once. Thread-safe.
 
-    The turns used longest ago are forgotten first. Using one uses all before it, and those after itself: so what is
-    forgotten never has a listed turn behind it. `counts` are the prompts by their history.
+    When it is full, the namespace that holds the most forgets the turn that it used longest ago: no other can push out
+    a turn of one that holds no more than an equal share. Using a turn uses all before it, and those after itself: so
+    what is forgotten never has a listed turn behind it. `counts` are the prompts by their history.
     """
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
         self._lock = threading.Lock()
-        self._turns: OrderedDict[Key, Turn] = OrderedDict()
-        self.tokens = 0
+        self._turns: defaultdict[str, OrderedDict[bytes, Turn]] = defaultdict(OrderedDict)
+        self._shares = Shares()
         self.counts = dict.fromkeys(History, 0)
 
     def __len__(self) -> int:
-        return len(self._turns)
+        with self._lock:
+            return sum(map(len, self._turns.values()))
+
+    @property
+    def tokens(self) -> int:
+        """How many ids are kept."""
+        return self._shares.total
+
+    def held_by(self, namespace: str) -> int:
+        """How many of them belong to one namespace."""
+        return self._shares.of(namespace)
 
     def remember(
         self, namespace: str, text: str, ids: Sequence[int], *, after: Turn | None = None, answers: int = 1
@@ -108,17 +120,18 @@ class Transcript:
 
         `text` ends just before the special token that ends the answer. `ids` begin with those of `after`. They say
         what `text` says: their special tokens and bytes that are no UTF-8 may be missing or replaced in it.
+        None if they are too many.
         """
         if not ids or len(ids) > self._max_tokens:
             return None
         key = Key(namespace, blake2b(well_formed(text).encode("utf-8"), digest_size=16).digest())
         with self._lock:
-            parent = after if after is not None and self._listed(after) and after.key != key else None
+            parent = after if after is not None and self._may_precede(after, key) else None
             turn = Turn(key, parent, array("i", ids[parent.length if parent else 0 :]), answers)
             self._list(turn)
             while self.tokens > self._max_tokens:
-                self._forget(next(iter(self._turns.values())))
-        return turn
+                self._forget(next(iter(self._turns[self._shares.largest()].values())))
+            return turn if self._listed(turn) else None
 
     def encode(self, namespace: str, text: str, tokenizer: Encoder, *, answers: int | None = None) -> Encoded:
         """The ids of `text`: remembered ones for the longest known beginning, the ordinary encoding for the rest.
@@ -135,7 +148,8 @@ class Transcript:
     ) -> tuple[Turn | None, int]:
         """The remembered turn of the longest known beginning, and where it ends in the text."""
         with self._lock:
-            found = ((self._turns.get(Key(namespace, digest)), end) for end, digest in reversed(boundaries))
+            known: Mapping[bytes, Turn] = self._turns.get(namespace, OrderedDict())
+            found = ((known.get(digest), end) for end, digest in reversed(boundaries))
             turn, end = next(((turn, end) for turn, end in found if turn is not None), (None, 0))
             if turn is not None:
                 self._touch(turn)
@@ -143,29 +157,38 @@ class Transcript:
                 self.counts[_history(turn, answers)] += 1
             return turn, end
 
+    def _may_precede(self, turn: Turn, key: Key) -> bool:
+        return self._listed(turn) and turn.key.namespace == key.namespace and turn.key != key
+
     def _listed(self, turn: Turn) -> bool:
-        return self._turns.get(turn.key) is turn
+        own = self._turns.get(turn.key.namespace)
+        return own is not None and own.get(turn.key.digest) is turn
 
     def _list(self, turn: Turn) -> None:
-        self.tokens += len(turn.own)
+        namespace, digest = turn.key
+        self._shares.add(namespace, len(turn.own))
         if turn.parent is not None:
             turn.parent.children += 1
-        if turn.key in self._turns:
-            self._forget(self._turns[turn.key])
-        self._turns[turn.key] = turn
+        if (old := self._turns[namespace].get(digest)) is not None:
+            self._forget(old)
+        self._turns[namespace][digest] = turn
         self._touch(turn)
 
     def _touch(self, turn: Turn) -> None:
+        own = self._turns[turn.key.namespace]
         for used in turn.lineage():
             if self._listed(used):
-                self._turns.move_to_end(used.key)
+                own.move_to_end(used.key.digest)
 
     def _forget(self, turn: Turn) -> None:
         """Unlist a turn. Its ids stay as long as turns behind it need them, and with them those before it."""
-        del self._turns[turn.key]
+        namespace, digest = turn.key
+        del self._turns[namespace][digest]
+        if not self._turns[namespace]:
+            del self._turns[namespace]
         last: Turn | None = turn
         while last is not None and not last.children and not self._listed(last):
-            self.tokens -= len(last.own)
+            self._shares.add(namespace, -len(last.own))
             last = last.parent
             if last is not None:
                 last.children -= 1

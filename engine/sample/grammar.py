@@ -50,6 +50,10 @@ class GrammarState:
         """Step over `token`; False, with nothing changed, if the grammar doesn't allow it."""
         return not self.finished and bool(self._matcher.accept_token(token))
 
+    def accepts(self, text: str) -> bool:
+        """Whether the grammar allows `text` here. The state stays where it is."""
+        return bool(self._matcher.fork().accept_string(text))
+
     @property
     def finished(self) -> bool:
         """Whether the end-of-sequence token was accepted; nothing is allowed after it."""
@@ -179,6 +183,28 @@ class GrammarCompiler:
             return self._compiler.compile_grammar(both)
 
         return self._compile("either", f"{first.compiled.grammar}\0{second.compiled.grammar}", unite, param)
+
+    def behind(
+        self, thought: Mapping[str, Any], answer: Grammar, *, optional: bool, param: str = "response_format"
+    ) -> Grammar:
+        """`answer` with the text of the structural tag `thought` in front, or also without where it is `optional`.
+
+        Up to two line feeds stand between them, which a parser takes away. Where the answer itself may begin with
+        one, it is always two, so that they can be told apart.
+        """
+        text = _dump(thought, param)
+
+        def compile_behind() -> Any:
+            import xgrammar
+
+            own = answer.start().accepts("\n")
+            space = xgrammar.Grammar.from_ebnf('root ::= "\\n\\n"' if own else 'root ::= "\\n"{0,2}')
+            grammar = answer.compiled.grammar
+            whole = xgrammar.Grammar.concat(xgrammar.Grammar.from_structural_tag(text), space, grammar)
+            return self._compiler.compile_grammar(xgrammar.Grammar.union(whole, grammar) if optional else whole)
+
+        source = f"{optional}\0{text}\0{answer.compiled.grammar}"
+        return self._compile("behind", source, compile_behind, param)
 
     def _compile(self, kind: str, source: str, compile_source: Callable[[], Any], param: str) -> Grammar:
         try:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from engine.errors import RequestError
+from engine.output.reasoning import Room
 from engine.sample.grammar import Grammar, GrammarCompiler
 
 
@@ -31,16 +32,20 @@ class Structure:
 
 
 def grammar_of(
-    compiler: GrammarCompiler, structure: Structure | None, calls: Mapping[str, Any] | None = None
+    compiler: GrammarCompiler,
+    structure: Structure | None,
+    calls: Mapping[str, Any] | None = None,
+    room: Room | None = None,
 ) -> Grammar | None:
     """The grammar of an answer that has this structure or consists of tool calls (the structural tag `calls`).
 
-    Raises RequestError for what can't be compiled or enforced.
+    `room` is for the reasoning in front of a structure. Raises RequestError for what can't be compiled or enforced.
     """
     if structure is None:
         return compiler.structural_tag(calls) if calls is not None else None
     text = _compile(compiler, structure)
-    return text if calls is None else compiler.either(text, compiler.structural_tag(calls))
+    answer = text if calls is None else compiler.either(text, compiler.structural_tag(calls))
+    return answer if room is None else compiler.behind(room.tag, answer, optional=room.optional, param=structure.param)
 
 
 def _compile(compiler: GrammarCompiler, structure: Structure) -> Grammar:

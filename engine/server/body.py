@@ -41,10 +41,26 @@ def validate(model: type[M], body: dict[str, Any]) -> M:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        param = ".".join(str(part) for part in first["loc"]) or None
+        faults = error.errors(include_url=False, include_input=False)
+        fields = [_field(fault["loc"], body, missing=fault["type"] == "missing") for fault in faults]
+        same = [at for at, fault in enumerate(faults) if fault["loc"][:1] == faults[0]["loc"][:1]]
+        best = max(same, key=lambda at: len(fields[at]))  # of a union's members, the one that fits furthest
+        first, param = faults[best], fields[best] or None
         code = "missing_parameter" if first["type"] == "missing" else "invalid_value"
         raise RequestError(f"Invalid value for {param or 'the body'}: {first['msg']}", code=code, param=param) from None
+
+
+def _field(places: tuple[int | str, ...], body: object, *, missing: bool) -> str:
+    """The path of a field as a client wrote it. Pydantic names members of unions on the way, which no body holds."""
+    path, at = "", body
+    for index, place in enumerate(places):
+        if isinstance(place, int) and isinstance(at, list):
+            path += f".{place}"
+            at = at[place] if place < len(at) else None
+        elif isinstance(at, dict) and (place in at or (missing and index == len(places) - 1)):
+            path += f".{place}" if path else str(place)
+            at = at.get(place)
+    return path
 
 
 async def _read(request: Request, limit: int) -> bytes:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 
 from engine.errors import RequestError
 from engine.output.dialect import Dialect
+from engine.output.reasoning import Reasoning
 from engine.output.text import TextOutput
 from engine.output.tools.tool import ChoiceMode, Tool, ToolChoice, read_choice, read_tools
 from engine.prompt.answer import Conversation, as_sent, history_text, ids_of_beginning
 from engine.prompt.messages import read_messages
 from engine.prompt.template import ChatTemplate
+from engine.prompt.thoughts import unsupported
 from engine.prompt.tokenizer import Tokenizer
 from engine.prompt.transcript import Transcript
 from engine.sample.grammar import Grammar, GrammarCompiler
@@ -92,7 +94,7 @@ class Preparer:
         tools = read_tools(body.tools)
         choice = read_choice(body.tool_choice, tools)
         prompt = self._chat_prompt(body, tools, caller, counted=True)
-        grammar = self._grammar(body, tools, choice, prompt.begun)
+        grammar = self._grammar(body, tools, choice, prompt)
         requests = self._requests(body, prompt, body.limit, body.logprob_count, caller, grammar)
         return ChatCall(prompt, requests, () if choice.mode is ChoiceMode.NONE else tools)
 
@@ -156,7 +158,8 @@ class Preparer:
         if exact is None:
             return
         sent = as_sent(parsed, call_ids)
-        later = history_text(prompt.text, conversation, sent, self.template, self.tokenizer)
+        broken = self.dialect.unfinished(said, prompt.begun)  # a history would show its reasoning as closed
+        later = None if broken else history_text(prompt.text, conversation, sent, self.template, self.tokenizer)
         turn, answers = conversation.turn, conversation.answers + 1
         for known in dict.fromkeys((prompt.text + said, later)):
             if known is not None:
@@ -170,12 +173,21 @@ class Preparer:
             body.chat_template_kwargs,
             continued=body.continue_final_message is True,
             opened=body.add_generation_prompt is not False,
+            preserve=self._preserved(body),
         )
         text = conversation.render(self.template)
         self._check_size(text, "messages")
         answers = conversation.answers if counted else None
         encoded = self.transcript.encode(caller.tenant, text, self.tokenizer, answers=answers)
         return Prompt(text, encoded.ids, replace(conversation, turn=encoded.turn), self.dialect.begun(text))
+
+    def _preserved(self, body: ChatRequest) -> Reasoning | None:
+        """The style of the reasoning that the history is to keep."""
+        if not body.preserve_reasoning:
+            return None
+        if self.dialect.reasoning is None:
+            raise unsupported("knows no reasoning")
+        return self.dialect.reasoning
 
     def _prompt(self, prompt: str | list[int]) -> Prompt:
         if isinstance(prompt, str):
@@ -240,15 +252,14 @@ class Preparer:
             param=param,
         )
 
-    def _grammar(self, body: ChatRequest, tools: tuple[Tool, ...], choice: ToolChoice, begun: bool) -> Grammar | None:
-        structure = body.structure
-        if structure is not None and begun:
-            message = "This model begins with reasoning, and a structure can't follow it: turn its thinking off."
-            raise RequestError(message, code="unsupported_parameter", param=structure.param)
-        callable_only = choice.forced
+    def _grammar(
+        self, body: ChatRequest, tools: tuple[Tool, ...], choice: ToolChoice, prompt: Prompt
+    ) -> Grammar | None:
+        asked = body.structure
+        structure = None if choice.forced else asked
         if structure is not None and choice.mode is ChoiceMode.AUTO and tools:
             choice = ToolChoice(ChoiceMode.REQUIRED)  # one or the other, without free text
         calls = self.dialect.tools.structural_tag(tools, choice, body.parallel_tool_calls is not False)
         if calls is not None and structure is None:
-            calls = self.dialect.constrained(calls, begun)
-        return grammar_of(self.compiler, None if callable_only else structure, calls)
+            calls = self.dialect.constrained(calls, prompt.begun)
+        return grammar_of(self.compiler, structure, calls, self.dialect.room(prompt.text or ""))

@@ -161,6 +161,7 @@ class ChatRequest(Sampling):
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    preserve_reasoning: StrictBool | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gateway.dialects.base import Body, Conversation, Json, as_list, as_text
 
-PROMPT_OPTIONS = ("chat_template", "chat_template_kwargs", "documents")
+PROMPT_OPTIONS = ("chat_template", "chat_template_kwargs", "documents", "preserve_reasoning")
 """Fields of engines that change the rendered prompt ahead of the messages."""
 
 SHARED_ROLES = frozenset({"system", "developer"})

@@ -65,7 +65,7 @@ def test_reasoning_is_streamed_as_reasoning_content():
 
 def test_the_style_follows_the_template():
     assert reasoning_for("{{ '<think>' }} {{ content.split('</think>')[-1] }}") == THINK
-    assert reasoning_for("[THINK] [/THINK]") == Reasoning("[THINK]", "[/THINK]")
+    assert reasoning_for("[THINK] [/THINK]") == Reasoning("[THINK]", "[/THINK]", feeds=False)
     assert reasoning_for("chatml") is None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -15,10 +14,10 @@ from engine.output.tools.hermes import HermesFormat
 from engine.prompt.template import ChatTemplate, load_chat_template
 from engine.prompt.transcript import History, Transcript
 from engine.prompt.vocabulary import byte_alphabet
-from engine.server.prepare import Caller, Limits, Preparer
+from engine.server.prepare import Limits, Preparer
 from engine.server.wire import ChatRequest
+from tests.engine.prompt.chatting import CALLER, NoGrammars, ask, common, generate, oddly
 
-CALLER = Caller("tenant")
 TOOL = {
     "type": "function",
     "function": {
@@ -44,13 +43,6 @@ THINKING = (
 ENDOFTEXT = NATIVE.replace("{% if add_gen", "{% if not add_generation_prompt %}<|endoftext|>{% endif %}{% if add_gen")
 
 
-class NoGrammars:
-    """Compiles nothing: what is generated is given here."""
-
-    def __getattr__(self, name):
-        return lambda *args, **kwargs: None
-
-
 @pytest.fixture(scope="session")
 def preparer_of(tokenizer, smollm2_checkpoint):
     own = load_chat_template(smollm2_checkpoint.metadata, None)
@@ -62,59 +54,6 @@ def preparer_of(tokenizer, smollm2_checkpoint):
         return Preparer(tokenizer, template, Dialect(tool_format), NoGrammars(), limits, Transcript(1_000_000))
 
     return build
-
-
-def ask(preparer, messages, **fields):
-    return preparer.chat(ChatRequest(messages=messages, **fields), CALLER)
-
-
-def generate(preparer, call, ids, seen=None):
-    """What the engine does with sampled ids; the message that a client makes of it.
-
-    `seen`: the client leaves after so many pieces of text.
-    """
-    request = call.requests[0]
-    parser = preparer.dialect.stream(call.tools, call.prompt.begun)
-    deltas, pieces = [], []
-    for token in ids:
-        request.known.append(token)
-        if token in request.stop_ids:
-            break
-        pieces.append(request.text.push(token))
-        if seen is None or len(pieces) <= seen:
-            deltas += parser.push(pieces[-1])
-        if request.text.stopped:
-            break
-    if seen is None:
-        deltas += parser.push(request.text.finish()) + parser.finish()
-        preparer.remember(CALLER, call, request, None, parser.call_ids)
-    else:
-        preparer.remember(CALLER, call, request, "".join(pieces[:seen]), parser.call_ids)
-    return message_of(deltas)
-
-
-def message_of(deltas):
-    calls = []
-    for part in (delta.tool for delta in deltas if delta.tool is not None):
-        if part.id is not None:
-            calls.append({"id": part.id, "type": "function", "function": {"name": part.name, "arguments": ""}})
-        calls[part.index]["function"]["arguments"] += part.arguments
-    content = "".join(delta.content or "" for delta in deltas)
-    return {"role": "assistant", "content": content or None, **({"tool_calls": calls} if calls else {})}
-
-
-def oddly(tokenizer, text, seed):
-    """Ids of `text`, but cut at random places first: as a model at temperature 1 may write it."""
-    source, ids = Random(seed), []
-    while text:
-        length = source.randint(1, 5)
-        ids += tokenizer.encode(text[:length])
-        text = text[length:]
-    return ids
-
-
-def common(a, b):
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 # SmolLM2's ids 0 to 16 are special, and of 2 its answers end; the rest are merged, bytes or words.
@@ -204,7 +143,7 @@ def test_a_stop_string_keeps_the_tokens_before_it(preparer_of, tokenizer, text, 
     said = (text + "b# and more").partition("b#")[0]
     assert (answer["content"] or "") == said
     again = ask(preparer, [*messages, answer, {"role": "user", "content": "go on"}])
-    assert preparer.transcript.counts[History.SPLICED] == 1
+    assert preparer.transcript.counts[History.SPLICED] == (said != "")  # of an empty answer nothing is to be kept
     assert tokenizer.decode(again.prompt.ids) == again.prompt.text
     whole = [*call.prompt.ids, *ids]
     kept = common(again.prompt.ids, whole)

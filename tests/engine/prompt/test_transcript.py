@@ -141,6 +141,11 @@ class Words:
         return [ord(character) for character in text]
 
 
+def listed_turns(transcript, namespace=None) -> list:
+    turns = transcript._turns
+    return [turn for name in list(turns) if namespace in (None, name) for turn in turns[name].values()]
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     steps=st.lists(
@@ -153,13 +158,62 @@ def test_the_bound_holds_and_every_token_is_counted_once(steps):
         known = transcript.encode("a", start, Words())
         ids = [*known.ids, *(ord(character) + shift for character in added)]
         remembered = transcript.remember("a", start + added, ids, after=known.turn)
-        listed = list(transcript._turns.values())
+        listed = listed_turns(transcript)
         held = {turn for each in listed for turn in each.lineage()}
         assert transcript.tokens == sum(len(turn.own) for turn in held) <= 12
         assert all(turn.children == sum(each.parent is turn for each in held) for turn in held)
         if len(ids) <= 12:
             assert remembered in held
             assert transcript.encode("a", start + added, Words()).ids == ids
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from("abc"), st.text("xy", max_size=3), st.text("xy", min_size=1, max_size=4), st.integers(0, 9)
+        ),
+        max_size=40,
+    )
+)
+def test_no_tenant_within_its_equal_share_loses_a_turn_to_another(steps):
+    limit = 24
+    transcript = Transcript(limit)
+    for tenant, start, added, shift in steps:
+        known = transcript.encode(tenant, start, Words())
+        ids = [*known.ids, *(ord(character) + shift for character in added)]
+        before = {name: (transcript.held_by(name), listed_turns(transcript, name)) for name in "abc"}
+        turn = transcript.remember(tenant, start + added, ids, after=known.turn)
+        sharing = sum(held > 0 for name, (held, _) in before.items() if name != tenant) + 1
+        for name, (held, listed) in before.items():
+            others = name != tenant and held * sharing <= limit
+            assert not others or listed_turns(transcript, name) == listed
+        assert turn is not None or (before[tenant][0] + len(ids)) * sharing > limit
+        assert transcript.tokens == sum(map(transcript.held_by, "abc")) <= limit
+        for name in "abc":
+            needed = {turn for each in listed_turns(transcript, name) for turn in each.lineage()}
+            assert transcript.held_by(name) == sum(len(turn.own) for turn in needed)
+        assert set(transcript._turns) == {name for name in "abc" if transcript.held_by(name)}
+
+
+def test_who_holds_most_forgets_its_own_oldest_turn(tokenizer):
+    transcript = Transcript(12)
+    transcript.remember("small", "1", [1, 2, 3])
+    for name in ("2", "3", "4"):
+        transcript.remember("large", name, [1, 2, 3])
+    transcript.remember("new", "5", [1, 2, 3])
+    known = [transcript.encode("large", name, tokenizer).turn is not None for name in "234"]
+    assert known == [False, True, True]
+    assert transcript.encode("small", "1", tokenizer).turn is not None
+    assert [transcript.held_by(name) for name in ("small", "large", "new")] == [3, 6, 3]
+
+
+def test_nothing_of_one_tenant_goes_before_what_another_remembers(tokenizer):
+    transcript = Transcript(100)
+    turn = transcript.remember("a", "1", [1, 2])
+    transcript.remember("b", "12", [1, 2, 3], after=turn)
+    assert transcript.encode("b", "12", tokenizer).ids == [1, 2, 3]
+    assert (transcript.held_by("a"), transcript.held_by("b")) == (2, 3)
 
 
 pieces = st.sampled_from(["a", "\n", "\n\n", " 12", "字", "<|im_start|>", "<|im_end|>", "<|im"])

@@ -143,5 +143,5 @@ def test_what_cannot_be_enforced_is_refused_with_its_place(compiler, schema, pat
 def test_what_a_tool_is_not_held_to_is_listed():
     schema = of(a={**NUMBER, "multipleOf": 5}, b=listed(TEXT, uniqueItems=True), c=listed(TEXT, uniqueItems=False))
     schema["allOf"] = [{}, {"not": {}}]
-    assert unenforced(schema) == ["/allOf", "/properties/a/multipleOf", "/properties/b/uniqueItems", "/allOf/1/not"]
+    assert unenforced(schema) == ["/allOf", "/properties/a/multipleOf", "/properties/b/uniqueItems"]
     assert unenforced(True) == []

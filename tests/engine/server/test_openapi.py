@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from engine.server.app import create_app
 from engine.server.openapi import document
+from tests.examples import examples
 
 CODES = {
     "invalid_json", "missing_parameter", "invalid_value", "unsupported_parameter", "unsupported_content",
@@ -159,7 +160,7 @@ def short(body):
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize("kind", [following, near_misses], ids=["following", "near misses"])
 def test_no_body_takes_the_server_down(http, path, kind):
-    @settings(max_examples=40, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(80), database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def any_body(data):
         body = short(data.draw(kind(body_schema(path))))
