@@ -1,8 +1,11 @@
 """What a grammar costs: the first compilation, the next turns, and each token.
 
     python -m benchmarks.grammar
+    python -m benchmarks.grammar --peer vllm
 
-The grammar is that of an agent with 12 tools and about 14 kB of schemas. Texts are calls of these tools.
+The grammar is that of an agent with 12 tools and about 14 kB of schemas. Texts are calls of these tools. A turn is all
+that it takes from the request's `tools` to a state that masks can be filled from. Beside a peer it is one that has to
+call a tool (`tool_choice: "required"`), which is when vLLM constrains an answer with these tools too.
 """
 
 from __future__ import annotations
@@ -11,11 +14,13 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.client import BenchmarkError
 from benchmarks.options import add_model, count, parser, write_json
+from benchmarks.peers.base import PeerError
 
 if TYPE_CHECKING:
     from engine.output.tools.tool import Tool
@@ -103,15 +108,17 @@ def forced_share(grammar: Grammar, ids: Sequence[int]) -> float:
     return forced / len(ids)
 
 
-def measure(compiler: GrammarCompiler, tokenizer: Tokenizer, turns: int) -> dict[str, float]:
+def measure(compiler: GrammarCompiler, tokenizer: Tokenizer, turns: int, tool_choice: str = "auto") -> dict[str, float]:
     """All figures; the compiler is fresh."""
     from engine.output.tools.fence import FenceFormat
-    from engine.output.tools.tool import ChoiceMode, ToolChoice
+    from engine.output.tools.tool import read_choice, read_tools
 
-    offered, tool_format = tools(), FenceFormat()
+    tool_format = FenceFormat()
+    body = [tool.as_openai() for tool in tools()]
 
     def turn() -> Grammar:
-        tag = tool_format.structural_tag(offered, ToolChoice(ChoiceMode.AUTO), True)
+        offered = read_tools(body)
+        tag = tool_format.structural_tag(offered, read_choice(tool_choice, offered), True)
         assert tag is not None
         grammar = compiler.structural_tag(tag)
         grammar.start()
@@ -119,7 +126,7 @@ def measure(compiler: GrammarCompiler, tokenizer: Tokenizer, turns: int) -> dict
 
     first = milliseconds(turn)
     warm = [milliseconds(turn) for _ in range(turns)]
-    grammar = turn()
+    grammar, offered = turn(), tools()
     texts = [tokenizer.encode(tool_format.render_call(tool.name, call_of(tool), offered)) for tool in offered]
     costs = [cost for ids in texts for cost in token_costs(grammar, ids, compiler.mask_words)]
     return {
@@ -132,20 +139,47 @@ def measure(compiler: GrammarCompiler, tokenizer: Tokenizer, turns: int) -> dict
     }
 
 
+def beside(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
+    """How many times ours the peer's figures are."""
+    return {name: theirs[name] / value for name, value in ours.items() if name in theirs}
+
+
+def compare(model: Path, turns: int, fresh: Callable[[], GrammarCompiler], tokenizer: Tokenizer) -> dict[str, Any]:
+    """Ours and vLLM's, one after the other. PeerError where there is no vLLM."""
+    from benchmarks.peers.vllm_costs import vllm_costs
+    from engine.weights.source import home_folder
+
+    calls = [(tool.name, json.loads(call_of(tool))) for tool in tools()]
+    body = [tool.as_openai() for tool in tools()]
+    theirs = vllm_costs(home_folder() / "bench" / "vllm", model, body, calls, turns)
+    ours = measure(fresh(), tokenizer, turns, "required")
+    return {"sapwood": ours, "vllm": theirs, "vllm ÷ sapwood": beside(ours, theirs)}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     options = parser(__doc__)
     add_model(options)
     options.add_argument("--turns", type=count, default=TURNS, help="turns with the compiled grammar")
+    options.add_argument("--peer", choices=["vllm"], help="measure this one too, in its own environment")
     chosen = options.parse_args(argv)
     from engine.prompt.tokenizer import load_tokenizer
     from engine.sample.grammar import GrammarCompiler
     from engine.weights.checkpoint import open_checkpoint
     from engine.weights.source import home_folder, resolve
 
-    tokenizer = load_tokenizer(open_checkpoint(resolve(chosen.model, home_folder())).metadata, None)
-    compiler = GrammarCompiler(tokenizer, tokenizer.vocab_size, tokenizer.eos_ids)
-    figures = measure(compiler, tokenizer, chosen.turns)
-    print(json.dumps(figures, indent=2))
+    model = resolve(chosen.model, home_folder())
+    tokenizer = load_tokenizer(open_checkpoint(model).metadata, None)
+
+    def fresh() -> GrammarCompiler:
+        return GrammarCompiler(tokenizer, tokenizer.vocab_size, tokenizer.eos_ids)
+
+    figures: dict[str, Any] = measure(fresh(), tokenizer, chosen.turns)
+    if chosen.peer is not None:
+        try:
+            figures["required"] = compare(model, chosen.turns, fresh, tokenizer)
+        except PeerError as error:
+            figures[chosen.peer] = f"not measured: {error}"
+    print(json.dumps(figures, indent=2, ensure_ascii=False))
     write_json(chosen.json, figures)
     return 0
 

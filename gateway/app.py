@@ -23,6 +23,10 @@ from gateway.dialects.completions import Completions
 from gateway.dialects.embeddings import Embeddings
 from gateway.dialects.fim import Fim
 from gateway.errors import GatewayError
+from gateway.guard.door import Door
+from gateway.guard.key_store import KeyRing, open_keys
+from gateway.guard.limits import Limiter
+from gateway.guard.shared import LinkedWindows
 from gateway.observe.metrics import Metrics
 from gateway.observe.routes import Observer
 from gateway.placement.health import Health, Watcher
@@ -60,6 +64,7 @@ class Gateway:
             budget_s=config.lookup_budget_s,
         )
         self.upstreams = Upstreams(connect_timeout_s=config.connect_timeout_s, read_timeout_s=config.read_timeout_s)
+        self.door = self._door()
         self.keeper = Keeper(self.upstreams.tell)
         self.health = self._health()
         self.dispatcher = Dispatcher(
@@ -93,9 +98,14 @@ class Gateway:
 
     def _relay(self, path: str, reader: Reader) -> Relay:
         config = self.config
-        secret = config.tenant_secret.get_secret_value().encode()
-        settings = Settings(secret, config.max_body_bytes, config.heartbeat_s)
-        return Relay(path, reader, self.dispatcher, self.bindings, self.keeper, self.metrics, settings)
+        settings = Settings(config.max_body_bytes, config.heartbeat_s)
+        return Relay(path, reader, self.door, self.dispatcher, self.bindings, self.keeper, self.metrics, settings)
+
+    def _door(self) -> Door:
+        config = self.config
+        ring = KeyRing(open_keys(config.keys, config.redis_url)) if config.keys else None
+        shared = LinkedWindows(self.link, config.lookup_budget_s) if self.link else None
+        return Door(ring, Limiter(shared), config.tenant_secret.get_secret_value().encode(), wall_clock_ms)
 
     def _health(self) -> Health:
         config = self.config

@@ -27,6 +27,7 @@ class CommandFailed(click.ClickException):
     default="sapwood",
     help="Scopes bindings by tenant; the same on all gateways. Better set by SAPWOOD_TENANT_SECRET.",
 )
+@click.option("--keys", metavar="PATH|redis", help="Ask for API keys: see `sapwood keys`.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True)
 def gateway(
     upstreams: tuple[str, ...],
@@ -37,6 +38,7 @@ def gateway(
     prefill_rate: float,
     max_body: int,
     tenant_secret: str,
+    keys: str | None,
     log_level: str,
 ) -> None:
     """Relay OpenAI requests to the replica that holds their prefix."""
@@ -56,6 +58,7 @@ def gateway(
             prefill_tokens_per_s=prefill_rate,
             max_body_bytes=max_body,
             tenant_secret=SecretStr(tenant_secret),
+            keys=keys,
         )
         serve(config, log_level)
     except ValidationError as error:

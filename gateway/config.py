@@ -21,6 +21,8 @@ class GatewayConfig(BaseModel):
 
     tenant_secret: SecretStr = SecretStr("sapwood")
     """Key of the HMAC that scopes bindings by tenant. Gateways over one Redis must share it."""
+    keys: str | None = None
+    """Where API keys are: a file's path, or `redis`. Without it no key is asked for."""
     binding_ttl_s: float = Field(default=3600, gt=0)
     lookup_budget_s: float = Field(default=0.005, gt=0)
     local_bindings: int = Field(default=65_536, gt=0)

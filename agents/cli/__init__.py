@@ -13,6 +13,8 @@ COMMANDS = {
     "engine": ("engine.cli", "Serve one model over OpenAI's API."),
     "gateway": ("gateway.cli", "Serve one endpoint in front of several replicas."),
     "mcp": ("tools.cli", "Serve the tools to any MCP client."),
+    "why": ("gateway.cli_why", "Say why a request was slow: what was reused, and what broke its prefix."),
+    "keys": ("gateway.cli_keys", "Add, list and revoke API keys of a gateway."),
     "redis": ("gateway.cli_redis", "Run the embedded Redis in the foreground."),
     "fetch": ("engine.cli_fetch", "Download a model into the cache folder."),
     "doctor": ("agents.cli.doctor", "Say what is missing on this machine, and how to fix it."),

@@ -11,6 +11,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
+from gateway.guard.limits import SCRIPT, WINDOW_MS, Verdict, as_verdict
+
 STORE_ERRORS = (RedisError, OSError, TimeoutError, ValueError)
 """Whatever a store that is down, read-only or full of garbage may raise."""
 
@@ -29,6 +31,8 @@ class SharedStore(Protocol):
 
     async def replace(self, key: str, value: str) -> None: ...
 
+    async def take(self, key: str, now_ms: int, limit: int, amount: int, force: bool) -> Verdict: ...
+
     async def ping(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -46,6 +50,7 @@ class RedisStore:
             retry=Retry(NoBackoff(), 0),
         )
         self._bind = self._redis.register_script(files("gateway.affinity").joinpath("bind.lua").read_bytes())
+        self._take = self._redis.register_script(SCRIPT)
 
     async def read(self, keys: Sequence[str]) -> Sequence[bytes | None]:
         """One round trip. A key that holds no string reads as None."""
@@ -62,6 +67,10 @@ class RedisStore:
 
     async def replace(self, key: str, value: str) -> None:
         await self._redis.set(key, value)
+
+    async def take(self, key: str, now_ms: int, limit: int, amount: int, force: bool) -> Verdict:
+        """Count into a sliding window: see `gateway.guard.limits`."""
+        return as_verdict(await self._take(keys=[key], args=[now_ms, WINDOW_MS, limit, amount, int(force)]))
 
     async def ping(self) -> None:
         await self._redis.ping()

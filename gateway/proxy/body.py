@@ -20,7 +20,7 @@ DISCARD_S = 2.0
 
 async def read_body(receive: Receive, headers: RawHeaders, limit: int) -> bytes:
     if _announced(headers) > limit:
-        await _discard(receive)
+        await discard(receive)
         raise body_too_large(limit)
     chunks: list[bytes] = []
     size = 0
@@ -29,7 +29,7 @@ async def read_body(receive: Receive, headers: RawHeaders, limit: int) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > limit:
-            await _discard(receive)
+            await discard(receive)
             raise body_too_large(limit)
         if not more:
             return b"".join(chunks)
@@ -65,7 +65,7 @@ async def _receive_chunk(receive: Receive) -> tuple[bytes, bool]:
     return message.get("body", b""), message.get("more_body", False)
 
 
-async def _discard(receive: Receive) -> None:
+async def discard(receive: Receive) -> None:
     """Take in some more of a body that is refused: a client in mid-sentence would not hear the answer."""
     left, more = DISCARD_BYTES, True
     with contextlib.suppress(TimeoutError):

@@ -24,6 +24,7 @@ HOP_BY_HOP = frozenset(
 _SET_UPSTREAM = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"accept-encoding"}
 _SET_DOWNSTREAM = HOP_BY_HOP | {b"date", b"server"}
 _OF_BODY = frozenset({b"content-length", b"content-type", b"content-encoding", b"etag"})
+_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 RETAIN = b"x-sapwood-retain"
 _SECONDS = re.compile(rb"\d{1,6}(\.\d{1,6})?")
 WARNING = b"x-sapwood-warning"
@@ -44,6 +45,11 @@ def to_upstream(headers: RawHeaders, *, tenant: str, session: str) -> list[tuple
         (b"x-sapwood-tenant", tenant.encode()),
         (b"x-sapwood-session", session.encode()),
     ]
+
+
+def without_credentials(headers: RawHeaders) -> RawHeaders:
+    """A key of this gateway's is no business of an upstream."""
+    return [(name, value) for name, value in headers if name not in _CREDENTIALS]
 
 
 def to_client(headers: RawHeaders, *, replica: str, translated: bool = False) -> list[tuple[bytes, bytes]]:

@@ -10,7 +10,7 @@ from gateway.affinity.keys import KeySpace, LookupKey, bind_keys, lookup_keys, s
 from gateway.canonical.chain import Chain, digest_chain
 from gateway.dialects.base import Conversation
 from gateway.errors import invalid_json
-from gateway.guard.tenant import tenant_of
+from gateway.guard.tenant import Tenant
 from gateway.placement.policy import RequestView
 
 BYTES_PER_TOKEN = 4
@@ -48,9 +48,8 @@ class Plan:
         }
 
 
-def plan_request(conversation: Conversation, headers: Mapping[str, str], secret: bytes) -> Plan:
+def plan_request(conversation: Conversation, headers: Mapping[str, str], tenant: Tenant) -> Plan:
     """GatewayError `invalid_json` for what is nested too deeply; whatever else is odd goes upstream."""
-    tenant = tenant_of(headers, secret)
     try:
         chain = digest_chain(tenant.scope, conversation)
     except RecursionError:

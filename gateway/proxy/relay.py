@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -12,10 +12,11 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.affinity.bindings import Bindings
 from gateway.errors import ClientGone, GatewayError, shutting_down, upstream_died, upstream_timeout
+from gateway.guard.door import Caller, Door
 from gateway.observe.metrics import Metrics
-from gateway.proxy.body import read_body, while_connected
+from gateway.proxy.body import discard, read_body, while_connected
 from gateway.proxy.dispatch import Dispatcher, Opened, Sending
-from gateway.proxy.headers import RawHeaders, said_by_gateway, seconds_in, to_client
+from gateway.proxy.headers import RawHeaders, said_by_gateway, seconds_in, to_client, without_credentials
 from gateway.proxy.heartbeat import Heartbeat
 from gateway.proxy.inbound import Inbound, Reader
 from gateway.proxy.outlet import STREAM_TYPE, Outlet, as_failure
@@ -31,11 +32,18 @@ STREAM_HEADERS = ((b"content-type", STREAM_TYPE.encode()), (b"cache-control", b"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    secret: bytes
-    """Of the HMAC that scopes tenants."""
     max_body_bytes: int
     heartbeat_s: float
     """After so long a silence a client that waits for a stream hears that it is still coming; 0 is never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, read and let in."""
+
+    caller: Caller
+    inbound: Inbound
+    sending: Sending
 
 
 class Relay:
@@ -45,6 +53,7 @@ class Relay:
         self,
         path: str,
         reader: Reader,
+        door: Door,
         dispatcher: Dispatcher,
         bindings: Bindings,
         keeper: Keeper,
@@ -53,6 +62,7 @@ class Relay:
     ) -> None:
         self._path = path
         self._reader = reader
+        self._door = door
         self._dispatcher = dispatcher
         self._bindings = bindings
         self._keeper = keeper
@@ -64,8 +74,8 @@ class Relay:
         since = time.monotonic()
         reply = Reply(send)
         try:
-            inbound, sending = await self._read(scope, receive)
-            await while_connected(receive, self._serve(inbound, sending, reply, since), lambda: reply.ended)
+            ask = await self._read(scope, receive)
+            await while_connected(receive, self._serve(ask, reply, since), lambda: reply.ended)
         except ClientGone:
             self._metrics.disconnects.labels(self._path).inc()
         except GatewayError as error:
@@ -78,18 +88,26 @@ class Relay:
             status = str(reply.status) if reply.status else CLIENT_GONE_STATUS
             self._metrics.requests.labels(self._path, status).inc()
 
-    async def _read(self, scope: Scope, receive: Receive) -> tuple[Inbound, Sending]:
+    async def _read(self, scope: Scope, receive: Receive) -> Ask:
         headers: RawHeaders = scope["headers"]
+        named = Headers(raw=list(headers))
+        try:
+            caller = await self._door.admit(named)
+        except GatewayError:
+            await discard(receive)
+            raise
         body = await read_body(receive, headers, self._settings.max_body_bytes)
         since = time.monotonic()
         inbound = self._reader.read(body)
-        plan = plan_request(inbound.conversation, _by_name(headers), self._settings.secret)
+        plan = plan_request(inbound.conversation, named, caller.tenant)
+        await self._door.take(caller, plan.view.tokens)
         query = "" if inbound.translated else scope["query_string"].decode("latin-1")
         target = inbound.target + (f"?{query}" if query else "")
-        return inbound, Sending(target, headers, inbound.body, plan, since)
+        passed = headers if caller.key is None else without_credentials(headers)
+        return Ask(caller, inbound, Sending(target, passed, inbound.body, plan, since))
 
-    async def _serve(self, inbound: Inbound, sending: Sending, reply: Reply, since: float) -> None:
-        outlet = inbound.outlet
+    async def _serve(self, ask: Ask, reply: Reply, since: float) -> None:
+        inbound, sending, outlet = ask.inbound, ask.sending, ask.inbound.outlet
 
         async def beat() -> None:
             if sign := outlet.heartbeat():
@@ -110,13 +128,12 @@ class Relay:
             try:
                 self._metrics.ttft.observe(time.monotonic() - since)
                 self._keeper.turn_begins(sending.plan.tenant, opened.lineage, since)
-                await self._answer(inbound, sending, opened, reply, heart)
+                await self._answer(ask, opened, reply, heart)
             finally:
                 await opened.aclose()
 
-    async def _answer(self, inbound: Inbound, sending: Sending, opened: Opened, reply: Reply, heart: Heartbeat) -> None:
-        plan = sending.plan
-        answer = opened.answer
+    async def _answer(self, ask: Ask, opened: Opened, reply: Reply, heart: Heartbeat) -> None:
+        inbound, plan, answer = ask.inbound, ask.sending.plan, opened.answer
         succeeded = answer.status < 400
         tap = UsageTap(answer.header(b"content-type"))
         # The prefix lies in the replica's cache from the first byte on, so it is bound now and the engine's own
@@ -139,7 +156,8 @@ class Relay:
         if usage is not None:
             self._count(opened, usage)
             self._bind(plan, opened, usage.prompt_tokens)
-        self._keep(sending, opened, tap.called())
+            self._door.settle(ask.caller, plan.view.tokens, usage.total)
+        self._keep(ask.sending, opened, tap.called())
 
     async def _stream(self, outlet: Outlet, opened: Opened, reply: Reply, tap: UsageTap, heart: Heartbeat) -> None:
         """Each piece as it comes."""
@@ -217,7 +235,3 @@ class Relay:
 
 def _broken(error: Unreachable | Silent, opened: Opened) -> GatewayError:
     return (upstream_died if isinstance(error, Unreachable) else upstream_timeout)(opened.replica.url)
-
-
-def _by_name(headers: RawHeaders) -> Mapping[str, str]:
-    return Headers(raw=list(headers))

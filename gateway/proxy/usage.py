@@ -24,6 +24,11 @@ class Usage:
 
     prompt_tokens: int | None
     cached_tokens: int | None
+    completion_tokens: int | None = None
+
+    @property
+    def total(self) -> int:
+        return (self.prompt_tokens or 0) + (self.completion_tokens or 0)
 
 
 class UsageTap:
@@ -79,7 +84,7 @@ def _in_object(raw: bytes) -> Usage | None:
         return None
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    return Usage(_count(usage.get("prompt_tokens")), _count(cached))
+    return Usage(_count(usage.get("prompt_tokens")), _count(cached), _count(usage.get("completion_tokens")))
 
 
 def _count(value: Any) -> int | None:
