@@ -1,8 +1,25 @@
-"""What tests of several packages share."""
+"""What tests of several packages share, and what lets two workers run them side by side."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+from tests.examples import register_profiles
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Before torch is imported, here and in what tests start: more threads, or such as wait in a spin, would take the
+    # other worker's core. Tests of kernels say how many threads they want (`two_threads`).
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+register_profiles()
+
+
+def pytest_collection_modifyitems(items):
+    """The soak takes a minute whatever the machine: begun last it would keep one of two workers waiting."""
+    items.sort(key=lambda item: "soak" not in item.path.parts)
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +28,14 @@ def smollm2_path():
     from engine.weights.source import home_folder, resolve
 
     return resolve("smollm2", home_folder())
+
+
+@pytest.fixture(scope="session")
+def bare_pytest():
+    """Runs of pytest in a sandbox load no plugins of this environment, which is most of the time of a small run."""
+    from tools import testing
+
+    plugins = ("anyio", "hypothesispytest", "timeout", "valkey", "xdist", "xdist.looponfail")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(testing, "_OPTIONS", (*testing._OPTIONS, *(f"-pno:{name}" for name in plugins)))
+        yield

@@ -157,6 +157,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _bare_pytest(bare_pytest):
+    """A few tests of the command line run `sapwood` on its own, with all plugins."""
+
+
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
     server = Upstream()

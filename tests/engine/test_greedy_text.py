@@ -66,6 +66,7 @@ def prompts(smollm2_checkpoint):
     return [tokenizer.encode(template.render(read_messages([{"role": "user", "content": chat}]))) for chat in CHATS]
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_ten_chats(smollm2_checkpoint, reference, prompts):
     engine = Engine(
         load_decoder(smollm2_checkpoint, torch.float32), kv_tokens=2048, dtype=torch.float32, step_tokens=64

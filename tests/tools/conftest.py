@@ -26,6 +26,11 @@ class Reply:
     failed: bool
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _bare_pytest(bare_pytest: None) -> None:
+    """For speed; how plugins of a repository are met is not our code."""
+
+
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     root = tmp_path / "repo"

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 from engine.cache.check import all_nodes
 from engine.cache.manager import KVCache
 from engine.cache.tier import HostTier
+from tests.examples import examples
 
 namespaces = st.sampled_from(["a", "b"])
 # Words of one token, so that prompts share beginnings and differ inside a page as well as between pages.
@@ -228,7 +229,7 @@ def test_random_requests(page, capacity, host, new_clock, new_tensors, new_host_
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=150,
+            max_examples=examples(150),
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -35,6 +35,11 @@ def run(decoder, ids, cuts=()):
     return torch.cat(logits)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _two_threads(two_threads):
+    """A decoder that only computes right in one thread would pass otherwise."""
+
+
 @pytest.fixture(scope="session")
 def plain_attention():
     return PlainAttention

@@ -20,6 +20,7 @@ from engine.output.tools.mistral import MistralFormat
 from engine.output.tools.qwen_xml import QwenXmlFormat
 from engine.output.tools.tool import Tool
 from tests.engine.output.replay import EDIT, TOOLS, assert_any_cut, assert_cut, code, schema
+from tests.examples import examples
 
 FENCE, HERMES = FenceFormat(), HermesFormat()
 FORMATS = {
@@ -157,7 +158,7 @@ def generated(draw, tool_format):
 
 
 @EACH_FORMAT
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(data=st.data())
 def test_parsing_inverts_rendering(tool_format, data):
     content, calls, text = data.draw(generated(tool_format))
@@ -177,7 +178,7 @@ def soup(tool_format):
 
 
 @EACH_FORMAT
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(data=st.data())
 def test_deltas_are_the_same_for_every_cut(tool_format, data):
     """Whole messages, messages broken off anywhere, and soup; with and without reasoning in front."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine.schedule.admission import AGEING
 from engine.schedule.request import State
+from tests.examples import examples
 
 
 def text(rng, length):
@@ -29,7 +30,7 @@ def expected(request, next_token):
     return known
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_any_mix_ends_within_the_steps_of_one_after_the_other(simulation, next_token, data):
     page_size = data.draw(st.sampled_from([1, 16]))

@@ -43,10 +43,10 @@ FIELDS = ("model", "messages", "tools", "functions", "prompt", "user", "prompt_c
     ids=lambda raw: repr(raw[:12]),
 )
 def test_no_json_object(raw):
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(GatewayError) as caught:
         parse_object(raw)
-    assert time.perf_counter() - start < 0.1
+    assert time.thread_time() - start < 0.1
     assert (caught.value.status, caught.value.code) == (400, "invalid_json")
 
 
