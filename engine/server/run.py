@@ -13,8 +13,7 @@ import uvicorn
 
 from engine.config import EngineConfig
 from engine.errors import StartError
-from engine.server.app import create_app
-from engine.server.load import load_service
+from engine.weights.source import home_folder, resolve
 
 SHUTDOWN_SECONDS = 2
 
@@ -23,6 +22,10 @@ def serve(config: EngineConfig) -> None:
     """Blocks. Prints one line on stdout once requests are answered; StartError where that can't come."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     with _listen(config.host, config.port) as listener:
+        resolve(config.model, home_folder())  # torch takes seconds to import: a mistyped name is known before
+        from engine.server.app import create_app
+        from engine.server.load import load_service
+
         app = create_app(load_service(config))
         host, port = listener.getsockname()[:2]
         server = _Server(
