@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -39,6 +40,7 @@ def up(
     try:
         with Stack() as stack:
             began = time.monotonic()
+            _check_port(host, port)
             _fetch(model)
             url = redis_url or _start_redis(stack)
             click.echo(f"starting {replicas} engine(s) with {model}", err=True)
@@ -57,6 +59,17 @@ def up(
     except StackError as error:
         click.echo(f"sapwood up: {error}", err=True)
         sys.exit(2)
+
+
+def _check_port(host: str, port: int) -> None:
+    """The gateway starts last: a port that is taken should not be found out after the engines have loaded."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise StackError(f"can't listen on {host}:{port}: {error.strerror}; choose another --port") from None
 
 
 def _start_redis(stack: Stack) -> str:
