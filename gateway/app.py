@@ -22,6 +22,7 @@ from gateway.dialects.chat import Chat
 from gateway.dialects.completions import Completions
 from gateway.dialects.embeddings import Embeddings
 from gateway.dialects.fim import Fim
+from gateway.dialects.responses.dialect import Responses
 from gateway.errors import GatewayError
 from gateway.guard.door import Door
 from gateway.guard.key_store import KeyRing, open_keys
@@ -41,6 +42,7 @@ from gateway.retention.keeper import Keeper
 READERS: Mapping[str, Reader] = {
     "/v1/chat/completions": Passing("/v1/chat/completions", Chat()),
     "/v1/completions": Passing("/v1/completions", Completions()),
+    "/v1/responses": Translated(Responses()),
     "/v1/fim/completions": Translated(Fim()),
     "/v1/embeddings": Passing("/v1/embeddings", Embeddings()),
 }

@@ -72,7 +72,7 @@ class Translated:
             exchange.target,
             _dump(exchange.body),
             exchange.stream,
-            Translating(self._translator, exchange.answer, exchange.stream),
+            Translating(self._translator, exchange),
             translated=True,
             warnings=exchange.warnings,
         )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gateway.dialects.translate import AnswerWriter, Failure, Translator
+from gateway.dialects.translate import Exchange, Failure, Translator
 from gateway.errors import GatewayError
 from gateway.proxy.events import EventCutter, as_object
 
@@ -103,12 +103,13 @@ class Verbatim:
 
 
 class Translating:
-    """A chat answer in the client's dialect. `stream` is what the client asked for."""
+    """A chat answer in the client's dialect."""
 
-    def __init__(self, translator: Translator, writer: AnswerWriter, stream: bool) -> None:
+    def __init__(self, translator: Translator, exchange: Exchange) -> None:
         self._translator = translator
-        self._writer = writer
-        self._stream = stream
+        self._writer = exchange.answer
+        self._stream = exchange.stream
+        self._fails_as_event = exchange.fails_as_event if exchange.stream else frozenset()
         self._events = EventCutter()
         self._over = False
 
@@ -126,8 +127,8 @@ class Translating:
         return Held(status, JSON_TYPE, self._writer.whole(answer))
 
     def _refused(self, failure: Failure, begun: bool) -> Held:
-        if begun:
-            return Held(failure.status, STREAM_TYPE, self.fail(failure))
+        if begun or failure.code in self._fails_as_event:
+            return Held(200, STREAM_TYPE, self.fail(failure))
         return Held(failure.status, JSON_TYPE, self._translator.error(failure))
 
     def feed(self, data: bytes) -> bytes:

@@ -164,9 +164,10 @@ class Relay:
         answer, piece = opened.answer, opened.answer.first
         try:
             while piece:
-                heart.heard()
                 tap.feed(piece)
-                await reply.chunk(outlet.feed(piece))
+                if said := outlet.feed(piece):
+                    heart.heard()
+                    await reply.chunk(said)
                 piece = await answer.more()
         except (Unreachable, Silent) as error:
             await heart.stop()
