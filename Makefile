@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup model demo test test-all lint format bench clean
+.PHONY: setup model demo test test-all clients lint format bench clean
 .DEFAULT_GOAL := setup
 
 # A venv without pip is one whose making was interrupted: it is made to its end.
@@ -34,7 +34,11 @@ test: $(STAMP) model
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: $(STAMP) model
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'slow or not slow' --hypothesis-profile=full
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not clients' --hypothesis-profile=full
+
+# Real coding agents, installed from npm and PyPI into a cache folder, through a gateway.
+clients: $(STAMP)
+	@$(BIN)/python -m pytest -m clients -rs tests/clients
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

@@ -1,0 +1,87 @@
+"""Real clients, each through a gateway in front of an upstream that speaks chat completions only.
+
+    make clients
+
+Each one gets a task that takes one tool call (or one edit, for clients without tools). A client that can't be
+installed here is skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.clients.known import CLIENTS, CannotInstall
+from tests.clients.scripted import MARK, scripted_upstream
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800)]
+FOLDER = Path(os.environ.get("SAPWOOD_CLIENTS", "~/.cache/sapwood/clients")).expanduser()
+SECONDS = 120
+
+
+@pytest.fixture
+def gateway():
+    """A gateway's URL and the script behind it."""
+    with scripted_upstream() as (script, upstream):
+        command = [str(Path(sys.executable).with_name("sapwood")), "gateway", "--upstream", upstream, "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                yield script, process.stdout.readline().split()[-1]
+            finally:
+                process.terminate()
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_a_client_does_its_task(client, gateway, tmp_path):
+    script, url = gateway
+    try:
+        program = client.install(FOLDER)
+    except CannotInstall as error:
+        pytest.skip(f"{client.name} can't be installed here: {error}")
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    settings = {"HOME": str(home), "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "CI": "1"}
+    settings |= {**client.extra, **client.configure(home, url)}
+    kept = {name: value for name, value in os.environ.items() if name in ("LANG", "TERM", "TMPDIR")}
+    run = partial(_run, program, work, {**kept, **settings})
+    if client.before:
+        first = run([word.replace("BASE", url) for word in client.before])
+        assert first.returncode == 0, first.stdout + first.stderr
+    done = run(client.command)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-3000:]
+    assert (work / "made.txt").read_text().strip() == MARK, said[-3000:]
+    assert client.says in said, said[-3000:]
+    if client.with_tools:
+        _extends(script.conversations)
+    metrics = httpx.get(f"{url}/metrics").text
+    refused = [line for line in metrics.splitlines() if "requests_total{" in line and 'status="200"' not in line]
+    assert refused == []
+
+
+def _run(program, work, settings, words):
+    return subprocess.run(
+        [str(program), *words],
+        cwd=work,
+        env=settings,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def _extends(requests):
+    """Each request of the task says what the one before said, and more: nothing of the prefix was changed."""
+    assert len(requests) >= 2
+    for before, after in zip(requests, requests[1:], strict=False):
+        assert after["tools"] == before["tools"]
+        assert after["messages"][: len(before["messages"])] == before["messages"]
