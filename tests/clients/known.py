@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -152,8 +151,10 @@ CLIENTS = (
         "aider",
         "aider-chat==0.86.2",
         "aider",
-        ("--model", "openai/scripted", "--message", TASK, "--yes-always", "--no-pretty", "--no-git", "made.txt")
-        + ("--edit-format", "diff", "--no-check-update", "--no-show-model-warnings", "--analytics-disable"),
+        (
+            *("--model", "openai/scripted", "--message", TASK, "--yes-always", "--no-pretty", "--no-git", "made.txt"),
+            *("--edit-format", "diff", "--no-check-update", "--no-show-model-warnings", "--analytics-disable"),
+        ),
         _openai,
         with_tools=False,
         says="Applied edit",

@@ -92,7 +92,7 @@ def _command_call(tools: Sequence[Mapping[str, Any]], command: str) -> dict[str,
         if key is None:
             continue
         required = set((function.get("parameters") or {}).get("required") or ()) - {key}
-        arguments = {name: "Write a file" for name in required} | {key: _as(properties[key], command)}
+        arguments = dict.fromkeys(required, "Write a file") | {key: _as(properties[key], command)}
         return {
             "id": "call_1",
             "type": "function",

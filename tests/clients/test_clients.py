@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -82,6 +83,6 @@ def _run(program, work, settings, words):
 def _extends(requests):
     """Each request of the task says what the one before said, and more: nothing of the prefix was changed."""
     assert len(requests) >= 2
-    for before, after in zip(requests, requests[1:], strict=False):
+    for before, after in pairwise(requests):
         assert after["tools"] == before["tools"]
         assert after["messages"][: len(before["messages"])] == before["messages"]
