@@ -22,6 +22,8 @@ from gateway.dialects.chat import Chat
 from gateway.dialects.completions import Completions
 from gateway.dialects.embeddings import Embeddings
 from gateway.dialects.fim import Fim
+from gateway.dialects.messages.count import CountTokens
+from gateway.dialects.messages.translator import Messages
 from gateway.dialects.responses.dialect import Responses
 from gateway.errors import GatewayError
 from gateway.guard.door import Door
@@ -43,6 +45,8 @@ READERS: Mapping[str, Reader] = {
     "/v1/chat/completions": Passing("/v1/chat/completions", Chat()),
     "/v1/completions": Passing("/v1/completions", Completions()),
     "/v1/responses": Translated(Responses()),
+    "/v1/messages": Translated(Messages()),
+    "/v1/messages/count_tokens": Translated(CountTokens()),
     "/v1/fim/completions": Translated(Fim()),
     "/v1/embeddings": Passing("/v1/embeddings", Embeddings()),
 }
@@ -95,6 +99,7 @@ class Gateway:
         return [
             *(Route(path, relay, methods=["POST"]) for path, relay in relays),
             *(Route(path.removeprefix("/v1"), relay, methods=["POST"]) for path, relay in relays),
+            Route("/", _alive, methods=["GET", "HEAD"]),
             *observer.routes(),
         ]
 
@@ -137,6 +142,11 @@ def create_app(config: GatewayConfig) -> Starlette:
             Exception: _internal_error,
         },
     )
+
+
+async def _alive(_: Request) -> Response:
+    """Some clients ask this before anything else."""
+    return Response("sapwood gateway\n", media_type="text/plain")
 
 
 async def _gateway_error(_: Request, error: Exception) -> Response:

@@ -67,6 +67,8 @@ class Exchange:
     """What was left out on the way, in a few words each; sent as response headers."""
     target: str = CHAT
     """The upstream's path."""
+    not_offered: bytes | None = None
+    """The answer where the upstream knows no such path; None to pass its own on."""
     fails_as_event: frozenset[str] = frozenset()
     """Codes of errors that the client understands within a stream only: a stream is begun to say them."""
 

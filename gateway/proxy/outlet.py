@@ -16,6 +16,7 @@ from gateway.proxy.events import EventCutter, as_object
 
 STREAM_TYPE = "text/event-stream"
 JSON_TYPE = "application/json"
+NOT_OFFERED = frozenset({404, 405, 501})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class Translating:
         self._translator = translator
         self._writer = exchange.answer
         self._stream = exchange.stream
+        self._not_offered = exchange.not_offered
         self._fails_as_event = exchange.fails_as_event if exchange.stream else frozenset()
         self._events = EventCutter()
         self._over = False
@@ -118,6 +120,8 @@ class Translating:
 
     def held(self, status: int, body: bytes, begun: bool) -> Held:
         answer = as_object(body)
+        if status in NOT_OFFERED and self._not_offered is not None:
+            return Held(200, JSON_TYPE, self._not_offered)
         if status >= 400:
             return self._refused(failure_in(status, body), begun)
         if answer is None:

@@ -10,6 +10,7 @@ import pytest
 pytestmark = pytest.mark.anyio
 
 RESPONSES = ("/v1/responses", {"model": "m", "input": "hi"})
+MESSAGES = ("/v1/messages", {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]})
 USAGE = {"prompt_tokens": 30, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 20}}
 WHOLE = {"object": "chat.completion", "usage": USAGE}
 WHOLE["choices"] = [{"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]
@@ -41,7 +42,7 @@ def events(text):
     return found
 
 
-@pytest.fixture(params=[RESPONSES], ids=lambda param: param[0])
+@pytest.fixture(params=[RESPONSES, MESSAGES], ids=lambda param: param[0])
 def ask(request):
     return request.param
 
@@ -179,3 +180,28 @@ async def test_bodies_that_are_nothing(engine, gateway, ask):
         answer = await front.http.post(path, content=raw)
         assert answer.status_code == 400, raw
         assert answer.json()["error"]["message"]
+
+
+async def test_tokens_are_counted_by_the_upstream_or_estimated(engine, gateway):
+    upstream = await engine()
+
+    async def behave(request):
+        known = json.loads(request.body)["model"] == "m"
+        await request.json({"count": 41} if known else {"error": "no"}, 200 if known else 404, upstream.headers)
+
+    upstream.behave = behave
+    front = await gateway(upstream)
+    body = MESSAGES[1]
+    counted = await front.http.post("/v1/messages/count_tokens", json=body)
+    assert counted.json() == {"input_tokens": 41}
+    assert upstream.seen[-1].path == "/tokenize"
+    guessed = await front.http.post("/v1/messages/count_tokens", json={**body, "model": "other"})
+    assert guessed.json()["estimated"] is True
+    assert guessed.json()["input_tokens"] > 5
+
+
+async def test_what_anthropic_clients_ask_on_the_way(engine, gateway):
+    front = await gateway(await engine())
+    assert (await front.http.head("/")).status_code == 200
+    upstream_error = await front.http.post("/v1/messages?beta=true", json={"model": "m"})
+    assert upstream_error.json()["type"] == "error"
