@@ -9,8 +9,10 @@ installed here is skipped, with the reason.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +32,16 @@ SECONDS = 120
 def gateway():
     """A gateway's URL and the script behind it."""
     with scripted_upstream() as (script, upstream):
-        command = [str(Path(sys.executable).with_name("sapwood")), "gateway", "--upstream", upstream, "--port", "0"]
+        command = [
+            sys.executable,
+            "-c",
+            "from agents.cli import main; main()",
+            "gateway",
+            "--upstream",
+            upstream,
+            "--port",
+            "0",
+        ]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
                 yield script, process.stdout.readline().split()[-1]
@@ -39,7 +50,7 @@ def gateway():
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_a_client_does_its_task(client, gateway, tmp_path):
+def test_a_client_does_its_task(client, gateway, tmp_path, request):
     script, url = gateway
     try:
         program = client.install(FOLDER)
@@ -52,6 +63,7 @@ def test_a_client_does_its_task(client, gateway, tmp_path):
     settings |= {**client.extra, **client.configure(home, url)}
     kept = {name: value for name, value in os.environ.items() if name in ("LANG", "TERM", "TMPDIR")}
     run = partial(_run, program, work, {**kept, **settings})
+    request.addfinalizer(partial(_end_all_of, home))
     if client.before:
         first = run([word.replace("BASE", url) for word in client.before])
         assert first.returncode == 0, first.stdout + first.stderr
@@ -78,6 +90,14 @@ def _run(program, work, settings, words):
         timeout=SECONDS,
         check=False,
     )
+
+
+def _end_all_of(home):
+    """Some clients leave a helper behind, which no process group holds: it is known by its home folder."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"HOME={home}\0".encode() in (folder / "environ").read_bytes() + b"\0":
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def _extends(requests):
