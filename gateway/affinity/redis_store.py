@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Protocol
+from typing import Any, Protocol
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisClusterException, RedisError, ResponseError
 
+from gateway.affinity.cluster import node_of
 from gateway.guard.limits import SCRIPT, WINDOW_MS, Verdict, as_verdict
 
-STORE_ERRORS = (RedisError, OSError, TimeoutError, ValueError)
+STORE_ERRORS = (RedisError, RedisClusterException, OSError, TimeoutError, ValueError)
 """Whatever a store that is down, read-only or full of garbage may raise."""
 
 REFUSALS = (ResponseError,)
@@ -39,16 +40,10 @@ class SharedStore(Protocol):
 
 
 class RedisStore:
-    """Redis 7, Valkey, or anything that speaks their protocol."""
+    """Redis 7, Valkey, or anything that speaks their protocol; `redis+cluster://` is any node of a Redis Cluster."""
 
     def __init__(self, url: str) -> None:
-        self._redis = Redis.from_url(
-            url,
-            protocol=2,
-            socket_connect_timeout=0.5,
-            socket_timeout=1.0,
-            retry=Retry(NoBackoff(), 0),
-        )
+        self._redis: Any = _client(url)
         self._bind = self._redis.register_script(files("gateway.affinity").joinpath("bind.lua").read_bytes())
         self._take = self._redis.register_script(SCRIPT)
 
@@ -77,3 +72,13 @@ class RedisStore:
 
     async def close(self) -> None:
         await self._redis.aclose()
+
+
+def _client(url: str) -> Redis | RedisCluster:
+    """It never tries again by itself: the link decides that, and a look-up has milliseconds. A cluster's client may
+    ask one other node, since that is how it learns where a key went."""
+    options: dict[str, Any] = {"protocol": 2, "socket_connect_timeout": 0.5, "socket_timeout": 1.0}
+    node = node_of(url)
+    if node is None:
+        return Redis.from_url(url, retry=Retry(NoBackoff(), 0), **options)
+    return RedisCluster.from_url(node, retry=Retry(NoBackoff(), 1), **options)

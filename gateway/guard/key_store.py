@@ -14,11 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import redis
 from filelock import FileLock
+from redis.exceptions import RedisClusterException
 
+from gateway.affinity.cluster import node_of
 from gateway.errors import StartError
 from gateway.guard.keys import Key, decode_key
 
@@ -87,21 +89,19 @@ class RedisKeys:
     """A hash in Redis, by the keys' digests."""
 
     def __init__(self, url: str) -> None:
-        self._redis = redis.Redis.from_url(url, protocol=2, socket_connect_timeout=2.0, socket_timeout=2.0)
+        self._url = url
 
     def all(self) -> list[Key]:
-        with _as_start_error():
-            values = self._redis.hvals(REDIS_HASH)
-            assert isinstance(values, list)
-            return [key for value in values if (key := decode_key(value)) is not None]
+        with _connected(self._url) as client:
+            return [key for value in client.hvals(REDIS_HASH) if (key := decode_key(value)) is not None]
 
     def add(self, key: Key) -> None:
-        with _as_start_error():
-            self._redis.hset(REDIS_HASH, key.hashed, key.encode())
+        with _connected(self._url) as client:
+            client.hset(REDIS_HASH, key.hashed, key.encode())
 
     def revoke(self, hashed: str) -> None:
-        with _as_start_error():
-            self._redis.hdel(REDIS_HASH, hashed)
+        with _connected(self._url) as client:
+            client.hdel(REDIS_HASH, hashed)
 
 
 def open_keys(where: str, redis_url: str | None) -> KeyStore:
@@ -150,8 +150,12 @@ class KeyRing:
 
 
 @contextlib.contextmanager
-def _as_start_error() -> Iterator[None]:
+def _connected(url: str) -> Iterator[Any]:
+    options: dict[str, Any] = {"protocol": 2, "socket_connect_timeout": 2.0, "socket_timeout": 2.0}
+    node = node_of(url)
+    kind = redis.Redis if node is None else redis.RedisCluster
     try:
-        yield
-    except (redis.RedisError, OSError, ValueError) as error:
+        with kind.from_url(node or url, **options) as client:
+            yield client
+    except (redis.RedisError, RedisClusterException, OSError, ValueError) as error:
         raise StartError(f"can't reach the keys in Redis: {error}") from None
