@@ -75,12 +75,12 @@ static inline void store_bf16(bf16 *p, vec x) {
 #endif
 }
 
-/* 2^floor(t) * p, where p approximates 2^(t - floor(t)); 0 for very negative t. */
+/* 2^floor(t) * p, where p approximates 2^(t - floor(t)); 0 for very negative t, infinite for large ones. */
 static inline vec scale_by_power(vec p, vec t) {
 #ifdef WIDE
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)t);
 #else
-    ivec whole = __builtin_convertvector(t, ivec);
+    ivec whole = __builtin_convertvector(select_vec(t < splat(128.f), t, splat(128.f)), ivec);
     whole += (ivec)(__builtin_convertvector(whole, vec) > t); /* a comparison yields -1 */
     return select_vec(t > splat(-126.f), p * (vec)((whole + isplat(127)) << 23), splat(0.f));
 #endif

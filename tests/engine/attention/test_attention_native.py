@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import platform
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from engine.attention.plan import Segment, plan_attention
 from engine.errors import StartError
 from engine.model.config import ModelConfig
 from engine.native import build
+from tests.engine.processors import on_other_processors
 
 pytestmark = pytest.mark.skipif(build.library() is None or build.openmp() is None, reason="no C compiler")
 
@@ -82,20 +82,13 @@ def test_flat_and_peaked_scores(scale):
     assert compare((9, 3, 64), torch.float32, SEGMENTS["long chunk"], scale=scale) < 1e-4
 
 
-OTHER_PROCESSORS = {
-    "without tiles": ("-march=native", "-mno-amx-bf16", "-mno-amx-tile"),
-    "AVX2": ("-march=x86-64-v3",),
-    "no vectors": ("-march=x86-64",),
-}
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="compiled for the x86-64 family")
-@pytest.mark.parametrize("flags", OTHER_PROCESSORS.values(), ids=OTHER_PROCESSORS.keys())
+@on_other_processors
 def test_other_processors(flags, tmp_path):
     kernel = ctypes.CDLL(str(build.compiled(build.find_compiler(), tmp_path, flags)))
     for segments in SEGMENTS.values():
         assert compare((9, 3, 64), torch.float32, segments, kernel=kernel) < 1e-5
         assert compare((9, 3, 64), torch.bfloat16, segments, kernel=kernel) < 0.03
+    assert compare((9, 3, 64), torch.float32, SEGMENTS["long chunk"], scale=40.0, kernel=kernel) < 1e-4
 
 
 @st.composite

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from engine.model.config import ModelConfig
 from engine.model.elementwise import NativeElementwise, TorchElementwise, best_elementwise
 from engine.model.rope import Rope
 from engine.native import build
+from tests.engine.processors import on_other_processors
 
 pytestmark = pytest.mark.skipif(build.library() is None or build.openmp() is None, reason="no C compiler")
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.03}
@@ -46,6 +49,13 @@ def test_both_agree(dtype, rows):
 def test_extreme_gates():
     x = torch.tensor([[-1e4, -100.0, 0.0, 100.0] * 4 + [1.0] * 16])
     assert torch.allclose(NativeElementwise().gate(x), TorchElementwise().gate(x), atol=1e-6)
+
+
+@on_other_processors
+def test_extreme_gates_elsewhere(flags, tmp_path, monkeypatch):
+    kernel = ctypes.CDLL(str(build.compiled(build.find_compiler(), tmp_path, flags)))
+    monkeypatch.setattr("engine.model.elementwise.library", lambda: kernel)
+    test_extreme_gates()
 
 
 def test_the_kernel_is_chosen_where_it_fits():
