@@ -126,7 +126,7 @@ def test_up_says_why_it_cannot_start(smollm2_path):
         result = sapwood("up", "--model", str(smollm2_path), "--port", str(taken.getsockname()[1]))
     assert result.returncode == 2
     assert str(taken) not in result.stderr
-    assert "gateway" in result.stderr.splitlines()[-1]
+    assert "Address already in use; choose another --port" in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
 
 

@@ -23,7 +23,7 @@ def test_what_was_streamed_before_the_client_left_is_remembered(service, http):
         http.get("/health")
     assert len(service.transcript) == known + 1
 
-    turn = next(reversed(service.transcript._turns.values()))
+    turn = next(reversed(service.transcript._turns[""].values()))
     heard = service.preparer.tokenizer.decode(turn.ids, skip_specials=True).partition("assistant\n")[2]
     assert heard.startswith(said)
     spliced = service.transcript.counts[History.SPLICED]
