@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
+from os.path import commonprefix
 from typing import Any
 
 from engine.errors import RequestError
@@ -90,6 +91,25 @@ def history_text(
         return None
     end = _end(text, len(prompt), tokenizer)
     return text[:end] if end is not None and _says(text[len(prompt) : end], answer) else None
+
+
+def next_beginning(conversation: Conversation, answer: Message, template: ChatTemplate) -> str:
+    """What the prompt after `answer` begins with, whatever the tools return or the user says next: all up to there.
+
+    Empty where the template refuses such a conversation.
+    """
+    told = conversation.with_answer(answer)
+    first = Message(Role.USER, "")
+    if answer.tool_calls:
+        call = answer.tool_calls[0]
+        first = Message(Role.TOOL, "", tool_call_id=call.id, name=call.name)
+    try:
+        one, other = (
+            replace(told, messages=[*told.messages, replace(first, content=said)]).render(template) for said in "ab"
+        )
+    except RequestError:
+        return ""
+    return commonprefix([one, other])  # noqa: RUF071 - character by character is meant
 
 
 def ids_of_beginning(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> list[int] | None:

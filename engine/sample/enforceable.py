@@ -26,6 +26,11 @@ FORMATS = frozenset([
     "uri-template", "json-pointer", "relative-json-pointer",
 ])
 """Those that are enforced, by their shape: 2023-02-31 is a date."""
+ANNOTATIONS = frozenset([
+    "int8", "int16", "int32", "int64", "uint", "uint8", "uint16", "uint32", "uint64", "float", "double", "decimal",
+    "password", "byte", "binary",
+])
+"""Those of OpenAPI, which say how a value is kept and not which it may be."""
 _OF_KIND = {
     "string": ["minLength", "maxLength", "pattern", "format"],
     "number": ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"],
@@ -43,6 +48,8 @@ _ASSERTIONS = {keyword for family in _OF_KIND.values() for keyword in family} | 
     *("type", "$ref", "const", "enum", "anyOf", "oneOf", "allOf")
 }
 _LARGEST = (1 << 63) - 1
+_MOST_LINKS = 64
+"""From reference to reference, or to alternative, until something is said of a value."""
 
 
 def shortfalls(node: Mapping[str, Any], root: object, *, closed: bool) -> Iterator[Place]:
@@ -66,7 +73,7 @@ def shortfalls(node: Mapping[str, Any], root: object, *, closed: bool) -> Iterat
     yield from _numbers(node, kinds)
     if "string" in kinds:
         yield from _string(node)
-    elif "format" in node and not (isinstance(node["format"], str) and node["format"] in FORMATS):
+    elif "format" in node and not (isinstance(node["format"], str) and node["format"] in FORMATS | ANNOTATIONS):
         yield "format", f"the format {node['format']!r:.60} is unknown"
     if "object" in kinds:
         yield from _object(node, closed)
@@ -91,7 +98,7 @@ def _beside(node: Mapping[str, Any], leader: str, root: object) -> Iterator[Plac
 
 def _alternatives(node: Mapping[str, Any], leader: str, root: object, closed: bool) -> Iterator[Place]:
     members = node[leader]
-    if leader == "$ref" and (why := _dead_end(node, root)):
+    if leader in ("$ref", "anyOf", "oneOf", "allOf") and (why := _dead_end(node, leader, root)):
         yield leader, why
     if leader == "allOf" and isinstance(members, list) and len(members) != 1:
         what = "with several schemas can't be enforced; merge them" if members else "is empty; leave it out"
@@ -100,16 +107,45 @@ def _alternatives(node: Mapping[str, Any], leader: str, root: object, closed: bo
         yield leader, "`oneOf` is enforced as `anyOf`, and these schemas aren't sure to exclude each other"
 
 
-def _dead_end(node: Mapping[str, Any], root: object) -> str | None:
-    """What is wrong with a reference that no value can fit."""
-    seen: list[object] = []
-    at: object = node
-    while isinstance(at, Mapping) and "$ref" in at:
-        if any(at is other for other in seen):
-            return "`$ref` only leads back to itself"
-        seen.append(at)
-        at = target_of(at["$ref"], root)
-    return "`$ref` leads to `false`, which no value fits" if at is False else None
+def _dead_end(node: Mapping[str, Any], leader: str, root: object) -> str | None:
+    """What is wrong with references or alternatives that no value can fit."""
+    if leader == "$ref":
+        try:
+            target_of(node["$ref"], root)
+        except LookupError:
+            return _astray(node["$ref"])
+    pending: list[object] = [node]
+    seen: set[int] = set()
+    while pending:
+        at = pending.pop()
+        members = _members(at, root)
+        if members is None:
+            return None
+        if len(seen) > _MOST_LINKS:
+            return f"`{leader}` leads through more than {_MOST_LINKS} schemas"
+        if id(at) not in seen:
+            seen.add(id(at))
+            pending += members
+    return f"`{leader}` only leads back to itself, or to `false`"
+
+
+def _members(node: object, root: object) -> list[object] | None:
+    """The schemas one of which a value of `node` has to fit; None where it says something itself."""
+    if not isinstance(node, Mapping):
+        return None if node else []
+    leader = leader_of(node)
+    if leader == "$ref":
+        try:
+            return [target_of(node["$ref"], root)]
+        except LookupError:
+            return None
+    return list(node[leader]) if leader in ("anyOf", "oneOf", "allOf") and node[leader] else None
+
+
+def _astray(reference: object) -> str:
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        return f"{reference!r:.120} leads nowhere"
+    return "only references within the schema (`#/…`) are followed"
 
 
 def _numbers(node: Mapping[str, Any], kinds: frozenset[str]) -> Iterator[Place]:
@@ -134,7 +170,7 @@ def _numbers(node: Mapping[str, Any], kinds: frozenset[str]) -> Iterator[Place]:
 def _string(node: Mapping[str, Any]) -> Iterator[Place]:
     name = node.get("format")
     known = isinstance(name, str) and name in FORMATS
-    if name is not None and not known:
+    if name is not None and not known and not (isinstance(name, str) and name in ANNOTATIONS):
         yield "format", f"the format {name!r:.60} can't be enforced; leave it out"
     pattern = node.get("pattern")
     if isinstance(pattern, str):
@@ -178,6 +214,9 @@ def _apart(named: Mapping[str, Any], patterns: Mapping[str, Any]) -> bool:
 
 
 def _array(node: Mapping[str, Any]) -> Iterator[Place]:
+    if isinstance(node.get("items"), list):
+        yield "items", "a list of schemas is written `prefixItems`"
+        return
     first = node.get("prefixItems")
     count = len(first) if isinstance(first, list) else 0
     most, least = node.get("maxItems"), node.get("minItems")

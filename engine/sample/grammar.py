@@ -15,7 +15,9 @@ from torch import Tensor
 from engine.errors import RequestError
 from engine.prompt.tokenizer import Tokenizer
 from engine.sample.compiled import CompiledCache
-from engine.sample.schema import check_schema, invalid
+from engine.sample.loosen import COUNTED, loosened
+from engine.sample.prepare_schema import IN_JSON, IN_XML, matched_whole
+from engine.sample.schema import check_regex, check_schema, invalid
 
 CACHE_BYTES = 64 << 20
 MAX_SOURCE = 256 << 10
@@ -26,9 +28,6 @@ _THREADS = 2
 # which JSON forbids, and no escape, so that such a string could hold neither a quote nor a line feed.
 _BOUNDED = r"(([^\"\\\r\n]))"
 _BOUNDED_MENDED = r'(([^\0-\x1f\"\\]) | ("\\" [\"\\/bfnrt]))'
-# From this many on xgrammar counts repetitions while generating: with a choice in them a mask takes most of a second,
-# with one class of characters next to nothing. So a string that may be this long holds no escapes.
-_COUNTED = 128
 _BOUNDED_LONG = r"(([^\0-\x1f\"\\]))"
 _BOUNDED_RULE = re.compile(rf"^(\w+) ::= {re.escape(_BOUNDED)}$", re.MULTILINE)
 _REPEATED = re.compile(r"(\w+)\{\d+, (-?\d+)\}")
@@ -142,12 +141,13 @@ class GrammarCompiler:
         def compile_schema() -> Any:
             import xgrammar
 
-            check_schema(schema, param, enforce=True)
+            check_schema(schema, param, enforce=True, closed=strict)
+            source = json.dumps(matched_whole(schema), ensure_ascii=False)
             options: dict[str, Any] = {"strict_mode": strict, "max_whitespace_cnt": MAX_WHITESPACE}
             if not _bounds_strings(text):
-                return self._compiler.compile_json_schema(text, **options)
-            grammar = xgrammar.Grammar.from_json_schema(text, **options)
-            return self._compiler.compile_grammar(_mended(str(grammar), enforce=True))
+                return self._compiler.compile_json_schema(source, **options)
+            grammar = xgrammar.Grammar.from_json_schema(source, **options)
+            return self._compiler.compile_grammar(_mended(str(grammar)))
 
         return self._compile("strict schema" if strict else "schema", text, compile_schema, param)
 
@@ -165,7 +165,7 @@ class GrammarCompiler:
 
     def regex(self, pattern: str, *, param: str = "regex") -> Grammar:
         """Text that matches the whole of `pattern`."""
-        check_schema({"pattern": pattern}, param, enforce=True)
+        check_regex(pattern, param)
         return self._compile("regex", pattern, lambda: self._compiler.compile_regex(pattern), param)
 
     def ebnf(self, source: str, *, param: str = "ebnf") -> Grammar:
@@ -215,24 +215,23 @@ class GrammarCompiler:
             raise invalid(_reason(error), param) from None
 
 
-def _mended(ebnf: str, enforce: bool) -> str:
+def _mended(ebnf: str) -> str:
     """A grammar of xgrammar's with its strings of bounded length made right, and fast to follow.
 
-    Behind the least characters of a string without a longest length its rest is an ordinary string. Unless the schema
-    must be enforced, a length that has to be counted is none: a tool's text needs its escapes more.
+    Behind the least characters of a string without a longest length its rest is an ordinary string. A string so long
+    that its length has to be counted holds no escapes.
     """
     rest = _STRING_REST.search(ebnf)
 
     def open_end(string: re.Match[str]) -> str:
         name, least, most = string.groups()
-        bounded = int(most) >= 0 and (enforce or int(most) < _COUNTED)
-        return string[0] if bounded or rest is None else f"{name}{{{least}}} {rest[1]}"
+        return string[0] if int(most) >= 0 or rest is None else f"{name}{{{least}}} {rest[1]}"
 
     ebnf = _BOUNDED_STRING.sub(open_end, ebnf)
     longest = {name: int(count) for name, count in _REPEATED.findall(ebnf)}
 
     def mend(rule: re.Match[str]) -> str:
-        counted = longest.get(rule[1], 0) >= _COUNTED
+        counted = longest.get(rule[1], 0) >= COUNTED
         return f"{rule[1]} ::= {_BOUNDED_LONG if counted else _BOUNDED_MENDED}"
 
     return _BOUNDED_RULE.sub(mend, ebnf)
@@ -254,16 +253,24 @@ def _with_grammars(node: Any, param: str) -> Any:
         return node
     if node.get("type") != "json_schema":
         return {key: _with_grammars(value, param) for key, value in node.items()}
-    return {"type": "grammar", "grammar": _one_line(node["json_schema"], node.get("strict") is True, param)}
+    strict = node.get("strict") is True
+    if "style" in node:  # it writes no JSON around the values
+        return {**node, "json_schema": _enforced(node["json_schema"], strict, param, IN_XML)}
+    return {"type": "grammar", "grammar": _one_line(node["json_schema"], strict, param)}
+
+
+def _enforced(schema: Any, strict: bool, param: str, around: str) -> Any:
+    """The schema to compile for a tool: all of it if `strict`, else what a grammar can hold a call to."""
+    check_schema(schema, param, enforce=strict, closed=True)
+    return matched_whole(schema if strict else loosened(schema).schema, around)
 
 
 def _one_line(schema: Any, strict: bool, param: str) -> str:
     import xgrammar
 
-    check_schema(schema, param, enforce=strict)
-    text = json.dumps(schema, ensure_ascii=False)
+    text = json.dumps(_enforced(schema, strict, param, IN_JSON), ensure_ascii=False)
     grammar = str(xgrammar.Grammar.from_json_schema(text, any_whitespace=False, separators=(", ", ": ")))
-    return _mended(grammar, strict) if _bounds_strings(text) else grammar
+    return _mended(grammar) if _bounds_strings(text) else grammar
 
 
 def _bounds_strings(text: str) -> bool:

@@ -7,11 +7,9 @@ schemas and the compiler are recursive.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.errors import RequestError
 from engine.sample.alternatives import target_of
@@ -23,6 +21,7 @@ MAX_NODES = 20_000
 MAX_PATTERNS = 2_048
 """Of all patterns of a schema: their characters and repetitions. Compiling takes milliseconds for each of them, and
 nesting much deeper than this ends the process."""
+_TOO_LARGE = f"of more than {MAX_PATTERNS} characters and repetitions"
 MAX_COUNTED_PROPERTIES = 64
 """With `minProperties` or `maxProperties` a grammar grows with the square of the properties."""
 
@@ -41,58 +40,67 @@ def check_schema(schema: object, param: str, *, enforce: bool, closed: bool = Fa
     Raises RequestError(code="invalid_schema") that names the place within the schema.
     """
     _check_size(schema, param)
-    patterns = 0
-    for path, node in _walk(schema, param):
-        patterns += sum(map(_pattern_size, _patterns(node)))
-        if patterns > MAX_PATTERNS:
-            raise invalid(f"patterns of more than {MAX_PATTERNS} characters and repetitions", param, path)
-    if isinstance(schema, Mapping) and schema.keys() == {"pattern"}:
-        return  # a regular expression alone, as `GrammarCompiler.regex` has it checked
-    for path, message in _shortfalls(schema, closed) if enforce else ():
-        raise invalid(message, param, path)
+    for _ in schemas_within(schema, param):
+        pass
+    for fault in faults(schema, closed=closed) if enforce else ():
+        raise invalid(fault.message, param, fault.place)
 
 
 def check_regex(pattern: str, param: str) -> None:
     """Refuse a regular expression that text can't be held to, or that is too large to compile."""
-    check_schema({"pattern": pattern}, param, enforce=False)
+    if _pattern_size(pattern) > MAX_PATTERNS:
+        raise invalid(f"a pattern {_TOO_LARGE}", param)
     if fault := fault_of(pattern, in_json=False):
         raise invalid(f"a regular expression with {fault} can't be enforced", param)
 
 
-def unenforced(schema: object) -> list[str]:
-    """Where a schema that `check_schema` took without `enforce` says more than a grammar holds a call to."""
-    return list(_unenforced(json.dumps(schema)))
+class Fault(NamedTuple):
+    """A keyword of `node` that a grammar doesn't hold output to."""
+
+    place: str
+    node: Mapping[str, Any]
+    keyword: str
+    message: str
 
 
-@lru_cache(maxsize=128)
-def _unenforced(schema: str) -> tuple[str, ...]:
-    """An agent sends the same tools each turn, and they take longer to walk than to write."""
-    places: list[str] = []
-    for path, _ in _shortfalls(json.loads(schema), closed=True):
-        if path not in places and not path.startswith(tuple(f"{place}/" for place in places)):
-            places.append(path)
-    return tuple(places)
-
-
-def _shortfalls(schema: object, closed: bool) -> Iterator[tuple[str, str]]:
-    """Each place that isn't enforced, and why."""
+def faults(schema: object, *, closed: bool) -> Iterator[Fault]:
+    """All that isn't enforced of a schema that `check_schema` took without `enforce`."""
     if schema is False:
-        yield "", "`false` allows nothing"
-    for path, node in _walk(schema, ""):
-        if path and isinstance(node.get("$id"), str) and not node["$id"].startswith("#"):
-            yield f"{path}/$id", "references are followed from the whole schema, not from an `$id` within it"
+        yield Fault("", {}, "", "`false` allows nothing")
+    size = 0
+    for path, node in schemas_within(schema, ""):
+        for keyword, patterns in _patterns(node).items():
+            size += sum(map(_pattern_size, patterns))
+            if size > MAX_PATTERNS:
+                yield Fault(f"{path}/{keyword}", node, keyword, f"patterns {_TOO_LARGE}")
         typed = {"type": "string", **node} if path.endswith("/propertyNames") else node
-        yield from ((f"{path}/{keyword}", message) for keyword, message in shortfalls(typed, schema, closed=closed))
-        yield from ((place, "`false` allows nothing; leave it out") for place in _false_places(node, path))
+        for keyword, message in (*_own(node, path), *shortfalls(typed, schema, closed=closed)):
+            yield Fault(f"{path}/{keyword}", node, keyword, message)
+        for keyword, place in _false_places(node, path):
+            yield Fault(place, node, keyword, "`false` allows nothing; leave it out")
 
 
-def _false_places(node: Mapping[str, Any], path: str) -> Iterator[str]:
+def _own(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """What concerns the whole schema, or the time that compiling takes."""
+    if path and isinstance(node.get("$id"), str) and not node["$id"].startswith("#"):
+        yield "$id", "references are followed from the whole schema, not from an `$id` within it"
+    if node.get("enum") == []:
+        yield "enum", "`enum` needs at least one value"
+    if isinstance(node.get("propertyNames"), bool):
+        yield "propertyNames", "`propertyNames` must be an object"
+    counts = sorted(node.keys() & {"minProperties", "maxProperties"})
+    if len(node.get("properties") or ()) > MAX_COUNTED_PROPERTIES:
+        yield from ((keyword, f"more than {MAX_COUNTED_PROPERTIES} properties can't be counted") for keyword in counts)
+
+
+def _false_places(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
     for place, child in _children(node, "", path):
-        if child is False and place.removeprefix(path).split("/")[1] not in _MAY_BE_FALSE:
-            yield place
+        keyword = place.removeprefix(path).split("/")[1]
+        if child is False and keyword not in (*_MAY_BE_FALSE, "propertyNames"):
+            yield keyword, place
 
 
-def _walk(schema: object, param: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def schemas_within(schema: object, param: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every schema within `schema`, wherever a reference finds it. Raises where one is malformed."""
     pending: list[tuple[str, object]] = [("", schema)]
     seen: set[int] = set()
@@ -103,12 +111,19 @@ def _walk(schema: object, param: str) -> Iterator[tuple[str, Mapping[str, Any]]]
         if not isinstance(node, Mapping):
             raise invalid("a schema must be an object or a boolean", param, path)
         seen.add(id(node))
-        _check_keywords(node, schema, param, path)
+        _check_keywords(node, param, path)
         children = list(_children(node, param, path))
         yield path, node
-        if "$ref" in node:
-            pending.append((node["$ref"][1:], target_of(node["$ref"], schema)))
+        if (target := _followed(node, schema)) is not None:
+            pending.append((node["$ref"][1:], target))
         pending += reversed(children)
+
+
+def _followed(node: Mapping[str, Any], schema: object) -> object:
+    try:
+        return target_of(node.get("$ref"), schema)
+    except LookupError:
+        return None
 
 
 def invalid(message: str, param: str, path: str = "") -> RequestError:
@@ -139,7 +154,7 @@ def _values(item: object) -> Iterator[object]:
         yield from item
 
 
-def _check_keywords(node: Mapping[str, Any], root: object, param: str, path: str) -> None:
+def _check_keywords(node: Mapping[str, Any], param: str, path: str) -> None:
     kinds = node.get("type")
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if kind is not None and (not isinstance(kind, str) or kind not in _TYPES):
@@ -147,36 +162,22 @@ def _check_keywords(node: Mapping[str, Any], root: object, param: str, path: str
     required = node.get("required")
     if required is not None and not (isinstance(required, list) and all(isinstance(r, str) for r in required)):
         raise invalid("`required` must be an array of strings", param, f"{path}/required")
-    if "enum" in node and not (isinstance(node["enum"], list) and node["enum"]):
-        raise invalid("`enum` must be an array with at least one value", param, f"{path}/enum")
-    if isinstance(node.get("propertyNames"), bool):
-        raise invalid("`propertyNames` must be an object", param, f"{path}/propertyNames")
+    if not isinstance(node.get("enum", []), list):
+        raise invalid("`enum` must be an array", param, f"{path}/enum")
     if not isinstance(node.get("pattern", ""), str):
         raise invalid("`pattern` must be a string", param, f"{path}/pattern")
-    if node.keys() & {"minProperties", "maxProperties"} and len(node.get("properties") or ()) > MAX_COUNTED_PROPERTIES:
-        raise invalid(f"more than {MAX_COUNTED_PROPERTIES} properties can't be counted", param, path)
-    _check_reference(node.get("$ref"), root, param, f"{path}/$ref")
+    if not isinstance(node.get("$ref", ""), str):
+        raise invalid("`$ref` must be a string", param, f"{path}/$ref")
 
 
-def _patterns(node: Mapping[str, Any]) -> Iterator[str]:
-    yield node.get("pattern", "")
+def _patterns(node: Mapping[str, Any]) -> dict[str, list[str]]:
     named = node.get("patternProperties")
-    yield from named if isinstance(named, Mapping) else ()
+    found = {"pattern": [node["pattern"]]} if "pattern" in node else {}
+    return {**found, "patternProperties": list(named)} if isinstance(named, Mapping) else found
 
 
 def _pattern_size(pattern: str) -> int:
     return len(pattern) + sum(int(count[:9]) for count in _COUNT.findall(pattern))
-
-
-def _check_reference(reference: object, root: object, param: str, path: str) -> None:
-    if reference is None:
-        return
-    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-        raise invalid("only references within the schema (`#/…`) are followed", param, path)
-    try:
-        target_of(reference, root)
-    except LookupError:
-        raise invalid(f"{reference!r:.120} leads nowhere", param, path) from None
 
 
 def _children(node: Mapping[str, Any], param: str, path: str) -> Iterator[tuple[str, object]]:
@@ -190,4 +191,9 @@ def _children(node: Mapping[str, Any], param: str, path: str) -> Iterator[tuple[
         if not isinstance(value, list):
             raise invalid(f"`{keyword}` must be an array", param, f"{path}/{keyword}")
         yield from ((f"{path}/{keyword}/{index}", child) for index, child in enumerate(value))
-    yield from ((f"{path}/{keyword}", node[keyword]) for keyword in _SCHEMAS if keyword in node)
+    for keyword in _SCHEMAS:
+        value = node.get(keyword, True)
+        if keyword == "items" and isinstance(value, list):  # as `prefixItems` was called before 2020
+            yield from ((f"{path}/{keyword}/{index}", child) for index, child in enumerate(value))
+        elif keyword in node:
+            yield f"{path}/{keyword}", value

@@ -55,7 +55,7 @@ async def info(http: Request) -> Response:
             "kv_tokens": service.engine.cache.capacity,
             "page_size": service.engine.cache.page_size,
             "max_running": service.config.max_running,
-            "offers": ["retain", "release", "session", "tree", "warm", "embeddings"],
+            "offers": ["retain", "release", "session", "tree", "warm", "ahead", "embeddings"],
         }
     )
 

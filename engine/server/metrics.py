@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -25,6 +25,11 @@ class Metrics:
             "Time from the arrival of a request to its first token",
             registry=self.registry,
             buckets=TTFT_BUCKETS,
+        )
+        self.ahead = Counter(
+            "sapwood_engine_ahead_tokens",
+            "Tokens computed for the next prompt of a conversation before it came",
+            registry=self.registry,
         )
 
 

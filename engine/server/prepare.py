@@ -11,14 +11,14 @@ from engine.output.dialect import Dialect
 from engine.output.reasoning import Reasoning
 from engine.output.text import TextOutput
 from engine.output.tools.tool import ChoiceMode, Tool, ToolChoice, read_choice, read_tools
-from engine.prompt.answer import Conversation, as_sent, history_text, ids_of_beginning
+from engine.prompt.answer import Conversation, as_sent, history_text, ids_of_beginning, next_beginning
 from engine.prompt.messages import read_messages
 from engine.prompt.template import ChatTemplate
 from engine.prompt.thoughts import unsupported
 from engine.prompt.tokenizer import Tokenizer
 from engine.prompt.transcript import Transcript
 from engine.sample.grammar import Grammar, GrammarCompiler
-from engine.sample.schema import unenforced
+from engine.sample.loosen import unenforced
 from engine.sample.structured import grammar_of
 from engine.schedule.request import Request
 from engine.server.fim import fill_in_middle
@@ -62,12 +62,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Caller:
-    """What the gateway says of a call: whose it is, how long its prefix should be kept, and which conversation it
-    continues (a name within the tenant; empty if nobody says)."""
+    """What the gateway says of a call: whose it is, how long its prefix should be kept, which conversation it
+    continues (a name within the tenant; empty if nobody says), and whether its next prompt is to be computed ahead."""
 
     tenant: str = ""
     retain_seconds: float = 0.0
     session: str = ""
+    ahead: bool = False
 
 
 class Preparer:
@@ -165,6 +166,15 @@ class Preparer:
             if known is not None:
                 whole = [*prompt.ids, *exact]
                 turn = self.transcript.remember(caller.tenant, known, whole, after=turn, answers=answers)
+
+    def ahead(self, caller: Caller, call: ChatCall, request: Request, call_ids: Sequence[str]) -> list[int]:
+        """The ids that the next prompt begins with, after an answer that was remembered. Empty if that isn't known."""
+        prompt, text = call.prompt, request.text
+        if prompt.conversation is None or text is None or self.dialect.unfinished(text.text, prompt.begun):
+            return []
+        parsed = self.dialect.parser(call.tools, prompt.begun).parse(text.text)
+        beginning = next_beginning(prompt.conversation, as_sent(parsed, call_ids), self.template)
+        return self.transcript.encode(caller.tenant, beginning, self.tokenizer).ids if beginning else []
 
     def _chat_prompt(self, body: ChatRequest, tools: tuple[Tool, ...], caller: Caller, *, counted: bool) -> Prompt:
         conversation = Conversation(

@@ -20,6 +20,7 @@ from engine.server.errors import CLIENT_CLOSED, error_body
 from engine.server.prepare import Caller, ChatCall
 from engine.server.service import Service, caller_of
 from engine.server.sse import stream
+from engine.server.warm import compute_ahead
 from engine.server.wire import ChatRequest, CompletionRequest
 
 UNENFORCED = "x-sapwood-unenforced"
@@ -118,9 +119,19 @@ async def _remembered(
                 if event.finish in (Finish.STOP, Finish.LENGTH):
                     del seen[event.request]
                     await to_thread.run_sync(remember, caller, call, event.request, None, ids[event.request])
+                    if caller.ahead and event.finish is Finish.STOP and len(call.requests) == 1:
+                        service.in_background(_ahead(service, caller, call, ids[event.request]))
                 yield event
     finally:
         service.end_turn(caller, call.prompt.ids, call.requests)
         for request, pieces in seen.items():
             if said := "".join(pieces):
                 service.in_background(to_thread.run_sync(remember, caller, call, request, said, ids[request]))
+
+
+async def _ahead(service: Service, caller: Caller, call: ChatCall, call_ids: list[str]) -> None:
+    """While the tools run, or the user reads: compute what the next prompt begins with, where the template writes this
+    turn otherwise than it was generated, such as without its reasoning."""
+    ids = await to_thread.run_sync(service.preparer.ahead, caller, call, call.requests[0], call_ids)
+    if ids and (warmed := await compute_ahead(service, caller.tenant, ids, caller.retain_seconds)):
+        service.metrics.ahead.inc(warmed.warmed_tokens - warmed.cached_tokens)

@@ -89,6 +89,11 @@ class Service:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_log_failure)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs in the background."""
+        return not self._tasks
+
     def _tell(self, function: Callable[[KVCache], Any]) -> None:
         """A call of the cache that nobody waits for."""
         self.engine.call(function).add_done_callback(_log_failure)
@@ -127,4 +132,5 @@ def caller_of(request: HTTPRequest) -> Caller:
             param="x-sapwood-retain",
         )
     headers = request.headers
-    return Caller(headers.get("x-sapwood-tenant", ""), seconds, headers.get("x-sapwood-session", ""))
+    ahead = headers.get("x-sapwood-ahead") == "1"
+    return Caller(headers.get("x-sapwood-tenant", ""), seconds, headers.get("x-sapwood-session", ""), ahead)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from engine.cache.keys import as_key
@@ -25,6 +25,21 @@ class Warmed:
 
     warmed_tokens: int
     cached_tokens: int
+
+
+LEAST_AHEAD = 32
+"""What the next prompt of a conversation must add to the cache to be computed before it comes."""
+
+
+async def compute_ahead(service: Service, tenant: str, ids: Sequence[int], retain_seconds: float) -> Warmed | None:
+    """`compute_prefix`, where it is worth it. A full engine has better things to do: then nothing happens."""
+    key = as_key(ids)
+    cached = await asyncio.wrap_future(service.engine.call(lambda kv: kv.peek(tenant, key)))
+    if len(ids) - cached < LEAST_AHEAD:
+        return None
+    with suppress(RequestError):
+        return await compute_prefix(service, tenant, ids, retain_seconds)
+    return None
 
 
 async def compute_prefix(service: Service, tenant: str, ids: Sequence[int], retain_seconds: float) -> Warmed:

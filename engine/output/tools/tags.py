@@ -7,14 +7,12 @@ from typing import Any
 
 from engine.output.tools.base import Layout
 from engine.output.tools.tool import ChoiceMode, Tool, ToolChoice
+from engine.sample.loosen import as_arguments
 
 
 def json_body(tool: Tool) -> dict[str, Any]:
     """The format of an arguments object."""
-    schema = dict(tool.parameters)
-    if not schema.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}:
-        schema["type"] = "object"  # without it any JSON value would do
-    return {"type": "json_schema", "json_schema": schema, "strict": tool.strict}
+    return {"type": "json_schema", "json_schema": as_arguments(tool.parameters), "strict": tool.strict}
 
 
 def call_tag(begin: str, content: Mapping[str, Any], end: str) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def _read_tool(value: object, param: str) -> Tool:
     if not isinstance(parameters, dict):
         raise _invalid("a tool's parameters must be a JSON schema object", f"{param}.function.parameters")
     strict = function.get("strict") is True
-    check_schema(parameters, f"{param}.function.parameters", enforce=strict)
+    check_schema(parameters, f"{param}.function.parameters", enforce=strict, closed=True)
     return Tool(name, description, parameters, strict)
 
 

@@ -6,6 +6,7 @@ SmolLM2 has never learned to think, so its reasoning is taken to end with the fi
 from __future__ import annotations
 
 import json
+import time
 
 import openai
 import pytest
@@ -101,6 +102,37 @@ def test_the_next_turn_hits_the_reasoning(client, thinking):
     dropped = client.chat.completions.create(messages=follow, **fields)
     assert dropped.usage.prompt_tokens_details.cached_tokens < first.usage.prompt_tokens
     assert dropped.usage.prompt_tokens < second.usage.prompt_tokens
+
+
+LONG = "tree and leaf " * 20
+NOTE = {"type": "object", "properties": {"text": {"const": LONG}}, "required": ["text"]}
+LONG_CALL = {
+    "tools": [{"type": "function", "function": {"name": "note", "parameters": NOTE}}],
+    "tool_choice": "required",
+    "parallel_tool_calls": False,
+}
+
+
+@pytest.mark.parametrize("asked", [{"extra_body": {"regex": LONG}}, LONG_CALL], ids=["answer", "call"])
+def test_the_next_prompt_is_computed_before_it_comes(client, service, thinking, asked):
+    """Its history is without the reasoning, so nothing of the answer would be in the cache."""
+    content = "Capital of France? " * 12
+    fields = {**thinking, **asked}
+    first = client.chat.completions.create(
+        messages=[{"role": "user", "content": content}], extra_headers={"x-sapwood-ahead": "1"}, **fields
+    ).choices[0]
+    deadline = time.monotonic() + 20
+    while not service.idle and time.monotonic() < deadline:
+        client.models.list()
+    answer = first.message.model_dump(exclude_none=True, exclude={"reasoning_content"})
+    told = {"role": "user", "content": "Go on."}
+    if calls := first.message.tool_calls:
+        told = {"role": "tool", "tool_call_id": calls[0].id, "content": "It is Paris."}
+    follow = [{"role": "user", "content": content}, answer, told]
+    usage = client.chat.completions.create(messages=follow, **fields).usage
+    new = len(service.preparer.tokenizer.encode(told["content"]))
+    closing = 10  # the marks of the two messages
+    assert usage.prompt_tokens_details.cached_tokens >= usage.prompt_tokens - new - closing
 
 
 def test_a_model_without_reasoning_refuses_to_preserve_it(client):
