@@ -63,6 +63,10 @@ bench: $(STAMP) model
 	@$(BIN)/python -m benchmarks.jump_forward
 	@$(BIN)/python -m benchmarks.tool_turns
 	@$(BIN)/python -m benchmarks.gateway_latency
+	@$(BIN)/python -m benchmarks.gateway_streams
+	@$(BIN)/python -m benchmarks.gateway_streams --soak
+	@$(BIN)/python -m benchmarks.agent_sessions
+	@$(BIN)/python -m benchmarks.routing $(if $(TRACE),--trace $(TRACE))
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

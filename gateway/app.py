@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import httpx
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,6 +21,7 @@ from gateway.affinity.link import StoreLink
 from gateway.affinity.local import LocalBindings
 from gateway.affinity.redis_store import RedisStore
 from gateway.config import GatewayConfig
+from gateway.config_pools import PoolConfig
 from gateway.dialects.chat import Chat
 from gateway.dialects.completions import Completions
 from gateway.dialects.embeddings import Embeddings
@@ -30,16 +34,29 @@ from gateway.guard.door import Door
 from gateway.guard.key_store import KeyRing, open_keys
 from gateway.guard.limits import Limiter
 from gateway.guard.shared import LinkedWindows
+from gateway.guard.streams import Streams
+from gateway.observe.assemble import observations
+from gateway.observe.history import History
 from gateway.observe.metrics import Metrics
 from gateway.observe.routes import Observer
+from gateway.placement.base import Placement
 from gateway.placement.health import Health, Watcher
-from gateway.placement.policy import SecondsPlacement
+from gateway.placement.policy import policy_named
 from gateway.placement.replica import Replica
 from gateway.proxy.dispatch import Dispatcher
 from gateway.proxy.inbound import Passing, Reader, Translated
+from gateway.proxy.outlet import as_failure
 from gateway.proxy.relay import Relay, Settings
+from gateway.proxy.rewriting import Rewriting
 from gateway.proxy.upstream import Upstreams
 from gateway.retention.keeper import Keeper
+from gateway.rewrite.rewriter import Rewriter
+from gateway.routing.admin import Admin
+from gateway.routing.discovery import Discovery
+from gateway.routing.gauges import PoolGauges
+from gateway.routing.pools import Pools
+
+log = logging.getLogger("sapwood.gateway")
 
 READERS: Mapping[str, Reader] = {
     "/v1/chat/completions": Passing("/v1/chat/completions", Chat()),
@@ -50,6 +67,25 @@ READERS: Mapping[str, Reader] = {
     "/v1/fim/completions": Translated(Fim()),
     "/v1/embeddings": Passing("/v1/embeddings", Embeddings()),
 }
+TOLD_TO_PAGES = [
+    "retry-after",
+    *(f"x-sapwood-{name}" for name in ("cache", "epoch", "node", "replica", "request", "rewrite", "warning")),
+]
+"""Headers of answers that a web page of an allowed origin may read."""
+RELOADED = frozenset(
+    {
+        "upstreams",
+        "pools",
+        "routes",
+        "default_pool",
+        "queue",
+        "breaker",
+        "dns_interval_s",
+        "admin_key",
+        "prefill_tokens_per_s",
+    }
+)
+"""Settings that count at once when they are changed while the gateway runs."""
 START_PATIENCE_S = 1.0
 """How long a start waits for the first probes, so that the first request finds its replicas."""
 
@@ -60,8 +96,7 @@ class Gateway:
     def __init__(self, config: GatewayConfig) -> None:
         self.config = config
         self.metrics = Metrics()
-        self.replicas = [Replica(url) for url in config.upstreams]
-        self.link = StoreLink(RedisStore(config.redis_url)) if config.redis_url else None
+        self.link = StoreLink(RedisStore(config.redis_url), self.metrics.redis.observe) if config.redis_url else None
         ttl_ms = int(config.binding_ttl_s * 1000)
         self.bindings = Bindings(
             self.link,
@@ -71,42 +106,76 @@ class Gateway:
         )
         self.upstreams = Upstreams(connect_timeout_s=config.connect_timeout_s, read_timeout_s=config.read_timeout_s)
         self.door = self._door()
+        self.streams = Streams(config.max_streams, config.max_streams_per_key)
+        self.metrics.streams.set_function(lambda: self.streams.open)
+        self.observations = observations(config, self.metrics, self.link)
         self.keeper = Keeper(self.upstreams.tell)
-        self.health = self._health()
-        self.dispatcher = Dispatcher(
-            self.replicas,
-            self.bindings,
-            SecondsPlacement(config.prefill_tokens_per_s),
-            self.upstreams,
-            self.health,
-            self.metrics,
-        )
+        self.probes = httpx.AsyncClient(timeout=config.probe_timeout_s, trust_env=False)
+        self.epochs = StandInEpochs(self.link, config.probe_timeout_s)
+        self.health = Health(self._watcher)
+        self.pools = Pools(config, self.health, _placement)
+        self.rewriting = Rewriting(self.pools.route, Rewriter())
+        self.discovery = Discovery(self.pools.found)
+        self.metrics.register(PoolGauges(self.pools))
+        self.dispatcher = Dispatcher(self.pools, self.bindings, self.upstreams, self.health, self.metrics)
 
     async def start(self) -> None:
         if self.link:
             await self.link.start()
+        self._discover()
+        await self.discovery.settle(START_PATIENCE_S)
         await self.health.start(START_PATIENCE_S)
 
+    def apply(self, config: GatewayConfig) -> None:
+        """A new configuration while running: streams, keys, bindings, and what is known of replicas that stay, stay."""
+        fixed = GatewayConfig.model_fields.keys() - RELOADED
+        changed = sorted(name for name in fixed if getattr(config, name) != getattr(self.config, name))
+        if changed:
+            log.warning("%s: changed, which counts from the next start on", ", ".join(changed))
+        self.pools.apply(config)
+        self._discover()
+        log.warning("the configuration was read again")
+
+    def _discover(self) -> None:
+        config = self.pools.config
+        self.discovery.follow({pool.name: pool.dns for pool in config.pools if pool.dns}, config.dns_interval_s)
+
     async def close(self) -> None:
+        await self.discovery.close()
         await self.health.close()
+        await self.probes.aclose()
         await self.upstreams.aclose()
         if self.link:
             await self.link.close()
+        await self.observations.aclose()
 
     def routes(self) -> list[Route]:
-        observer = Observer(self.replicas, self.bindings, self.metrics)
+        observer = Observer(self.pools, self.bindings, self.metrics)
         relays = [(path, self._relay(path, reader)) for path, reader in READERS.items()]
         return [
             *(Route(path, relay, methods=["POST"]) for path, relay in relays),
             *(Route(path.removeprefix("/v1"), relay, methods=["POST"]) for path, relay in relays),
             Route("/", _alive, methods=["GET", "HEAD"]),
             *observer.routes(),
+            *Admin(self.pools).routes(),
+            *History(self.observations.records, self.door).routes(),
         ]
 
     def _relay(self, path: str, reader: Reader) -> Relay:
         config = self.config
-        settings = Settings(config.max_body_bytes, config.heartbeat_s)
-        return Relay(path, reader, self.door, self.dispatcher, self.bindings, self.keeper, self.metrics, settings)
+        settings = Settings(config.max_body_bytes, config.heartbeat_s, config.client_timeout_s)
+        return Relay(
+            path,
+            reader,
+            self.door,
+            self.streams,
+            self.rewriting,
+            self.dispatcher,
+            self.bindings,
+            self.keeper,
+            self.observations,
+            settings,
+        )
 
     def _door(self) -> Door:
         config = self.config
@@ -114,17 +183,20 @@ class Gateway:
         shared = LinkedWindows(self.link, config.lookup_budget_s) if self.link else None
         return Door(ring, Limiter(shared), config.tenant_secret.get_secret_value().encode(), wall_clock_ms)
 
-    def _health(self) -> Health:
-        config = self.config
-        epochs = StandInEpochs(self.link, config.probe_timeout_s)
-        http = httpx.AsyncClient(timeout=config.probe_timeout_s, trust_env=False)
-        watchers = [Watcher(replica, http, epochs, config.probe_interval_s, wall_clock_ms) for replica in self.replicas]
-        return Health(watchers, http)
+    def _watcher(self, replica: Replica) -> Watcher:
+        interval_s = self.config.probe_interval_s
+        return Watcher(replica, self.probes, self.epochs, interval_s, wall_clock_ms, lambda: self.pools.move())
+
+
+def _placement(pool: PoolConfig, config: GatewayConfig) -> Placement:
+    return policy_named(pool.policy, config.prefill_tokens_per_s)
 
 
 def create_app(config: GatewayConfig) -> Starlette:
-    gateway = Gateway(config)
+    return as_app(Gateway(config))
 
+
+def as_app(gateway: Gateway) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await gateway.start()
@@ -136,12 +208,34 @@ def create_app(config: GatewayConfig) -> Starlette:
     return Starlette(
         routes=gateway.routes(),
         lifespan=lifespan,
+        middleware=_cross_origin(gateway.config.cors_origins),
         exception_handlers={
             GatewayError: _gateway_error,
             HTTPException: _http_error,
             Exception: _internal_error,
         },
     )
+
+
+def _cross_origin(origins: Sequence[str]) -> list[Middleware]:
+    """Web pages of other origins can do nothing here unless they are named."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=TOLD_TO_PAGES,
+        )
+    ]
+
+
+def refusal(path: str, error: GatewayError) -> bytes:
+    """The body of an error's answer, as the clients of this path expect it."""
+    reader = READERS.get(path) or READERS.get(f"/v1{path}")
+    return reader.refuse(as_failure(error)) if reader else error.payload()
 
 
 async def _alive(_: Request) -> Response:

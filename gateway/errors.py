@@ -50,6 +50,19 @@ def body_too_large(limit: int) -> GatewayError:
     )
 
 
+def head_too_large(limit: int) -> GatewayError:
+    return GatewayError(
+        f"The request's line and headers are larger than {limit} bytes, this gateway's limit.",
+        code="head_too_large",
+        status=431,
+    )
+
+
+def client_too_slow(part: str, timeout_s: float) -> GatewayError:
+    message = f"The request's {part} did not come in time: it has {timeout_s:g} s."
+    return GatewayError(message, code="client_too_slow", status=408)
+
+
 def no_replica(detail: str) -> GatewayError:
     return GatewayError(
         f"No healthy replica can take the request ({detail}). Try again shortly.",

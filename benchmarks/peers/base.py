@@ -104,24 +104,38 @@ def _run(command: Sequence[str], out: int, log: Path, settings: Mapping[str, str
 def serving(
     command: Sequence[str], port: int, log: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[Endpoint]:
-    """Run a server that answers `GET /health` and `GET /v1/models` once it is ready.
+    """Run a server that answers `GET /health` and `GET /v1/models` once it is ready."""
+    root = f"http://127.0.0.1:{port}"
+    with running(command, f"{root}/health", log, settings) as server:
+        yield Endpoint(f"{root}/v1", _served_model(f"{root}/v1/models"), server.ready_seconds)
+
+
+@dataclass(frozen=True)
+class Running:
+    pid: int
+    """Its own process group and session."""
+    ready_seconds: float
+
+
+@contextmanager
+def running(
+    command: Sequence[str], ready: str, log: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[Running]:
+    """Run a server that answers `GET` on the URL `ready` with 200 once it is.
 
     Where it ends by itself before the measurement does, that is the error, and not what the client saw of it.
     """
-    root = f"http://127.0.0.1:{port}"
     began = time.perf_counter()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out, _process(command, out.fileno(), settings) as process:
-        while not _healthy(f"{root}/health"):
+        while not _healthy(ready):
             if process.poll() is not None:
                 raise _ended(process, log)
             if time.perf_counter() - began > START_SECONDS:
                 raise PeerError(f"not ready after {START_SECONDS} s; see {log}")
             time.sleep(POLL_SECONDS)
-        ready = time.perf_counter() - began
-        endpoint = Endpoint(f"{root}/v1", _served_model(f"{root}/v1/models"), ready)
         try:
-            yield endpoint
+            yield Running(process.pid, time.perf_counter() - began)
         except Exception:
             # Its connections close a moment before the process is gone.
             with suppress(subprocess.TimeoutExpired):

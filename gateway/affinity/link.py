@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -30,8 +31,10 @@ class LinkState(StrEnum):
 class StoreLink:
     """Runs calls on the store. Never raises for a store that fails."""
 
-    def __init__(self, store: SharedStore) -> None:
+    def __init__(self, store: SharedStore, took: Callable[[float], object] = lambda _: None) -> None:
+        """`took` is told the seconds of each call that the store answered."""
         self.store = store
+        self._took = took
         self.state = LinkState.DOWN
         self._overdue = 0
         self._said = ""
@@ -72,14 +75,17 @@ class StoreLink:
         return self._spawn(self._guarded(call))
 
     async def _guarded(self, call: Callable[[SharedStore], Awaitable[T]]) -> T | None:
+        since = time.monotonic()
         try:
-            return await call(self.store)
+            result = await call(self.store)
         except REFUSALS as error:
             self._say_once(f"the binding store refuses commands: {error}")
             return None
         except STORE_ERRORS as error:
             self._went_down(error)
             return None
+        self._took(time.monotonic() - since)
+        return result
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)

@@ -14,7 +14,7 @@ from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from gateway.affinity.cluster import node_of
 from gateway.guard.limits import SCRIPT, WINDOW_MS, Verdict, as_verdict
 
-STORE_ERRORS = (RedisError, RedisClusterException, OSError, TimeoutError, ValueError)
+STORE_ERRORS = (RedisError, RedisClusterException, OSError, TimeoutError, ValueError, OverflowError)
 """Whatever a store that is down, read-only or full of garbage may raise."""
 
 REFUSALS = (ResponseError,)
@@ -34,6 +34,8 @@ class SharedStore(Protocol):
 
     async def take(self, key: str, now_ms: int, limit: int, amount: int, force: bool) -> Verdict: ...
 
+    async def append(self, key: str, fields: Mapping[str, str], limit: int) -> None: ...
+
     async def ping(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -49,7 +51,10 @@ class RedisStore:
 
     async def read(self, keys: Sequence[str]) -> Sequence[bytes | None]:
         """One round trip. A key that holds no string reads as None."""
-        return [value if isinstance(value, bytes) else None for value in await self._redis.mget(keys)]
+        values = await self._redis.mget(keys)
+        if not isinstance(values, list) or len(values) != len(keys):
+            raise ValueError("the store answered something else than it was asked for")
+        return [value if isinstance(value, bytes) else None for value in values]
 
     async def write(self, values: Mapping[str, bytes], used_ms: int, ttl_ms: int) -> None:
         """Compare and set by last use, all keys at once."""
@@ -66,6 +71,10 @@ class RedisStore:
     async def take(self, key: str, now_ms: int, limit: int, amount: int, force: bool) -> Verdict:
         """Count into a sliding window: see `gateway.guard.limits`."""
         return as_verdict(await self._take(keys=[key], args=[now_ms, WINDOW_MS, limit, amount, int(force)]))
+
+    async def append(self, key: str, fields: Mapping[str, str], limit: int) -> None:
+        """To a stream of roughly at most `limit` entries."""
+        await self._redis.xadd(key, fields, maxlen=limit, approximate=True)
 
     async def ping(self) -> None:
         await self._redis.ping()

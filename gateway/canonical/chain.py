@@ -6,12 +6,12 @@ requests share a prefix exactly as far as their ids agree, so a look-up is a com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from gateway.canonical.form import canonical_message, canonical_tool, encode
-from gateway.dialects.base import Conversation
+from gateway.canonical.form import canonical_message, canonical_tool, encode, encode_as_spelled
+from gateway.dialects.base import Conversation, Json
 
 DIGEST_BYTES = 16
 
@@ -31,33 +31,68 @@ class Chain:
     """Index of the boundary after tools and system messages: what unrelated conversations may share."""
     anchors: tuple[int, ...]
     """Indices of the boundaries that are bound to a replica after a success, oldest first."""
+    blocks: tuple[bytes, ...]
+    """The canonical bytes behind each link; what the explainer compares."""
+    first_message: int
+    """Index of the first message's link, whether it exists or not."""
+    spelling: int
+    """Hash of the tools with their keys in the order in which they came. No id depends on it, but templates may. Holds
+    within this process."""
 
     @property
     def size(self) -> int:
         return self.links[-1].size
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one link stands for, and how it is written canonically. Kinds keep a message from standing for a tool
+    block."""
+
+    kind: bytes
+    value: Json
+    canonical: Callable[[Json], bytes]
+
+
+def parts_of(tenant: str, conversation: Conversation) -> Sequence[Part]:
+    root = Part(b"root", [tenant, conversation.model, conversation.options], encode)
+    tools = [Part(b"tools", conversation.tools, _canonical_tools)] if conversation.tools else []
+    return [root, *tools, *(Part(b"message", message, canonical_message) for message in conversation.messages)]
+
+
 def digest_chain(tenant: str, conversation: Conversation) -> Chain:
     """Pure. Raises RecursionError for JSON nested so deeply that it can't be written out again."""
-    parent, size, links = b"", 0, []
-    for kind, block in _blocks(tenant, conversation):
-        parent = blake2b(parent + block, digest_size=DIGEST_BYTES, person=kind).digest()
+    return extend_chain(None, 0, parts_of(tenant, conversation), conversation)
+
+
+def extend_chain(known: Chain | None, shared: int, parts: Sequence[Part], conversation: Conversation) -> Chain:
+    """The chain of all `parts`, of which the first `shared` are those of the `known` one."""
+    links = list(known.links[:shared]) if known else []
+    blocks = list(known.blocks[:shared]) if known else []
+    parent, size = (bytes.fromhex(links[-1].id), links[-1].size) if links else (b"", 0)
+    for part in parts[shared:]:
+        block = part.canonical(part.value)
+        parent = blake2b(parent + block, digest_size=DIGEST_BYTES, person=part.kind).digest()
         size += len(block)
         links.append(Link(parent.hex(), size))
-    head = len(links) - 1 - len(conversation.messages) + conversation.head
-    return Chain(tuple(links), head, _anchors(len(links) - 1, head, conversation.growing))
+        blocks.append(block)
+    first = len(links) - len(conversation.messages)
+    same_tools = known is not None and shared >= first == known.first_message
+    spelling = known.spelling if known and same_tools else hash(encode_as_spelled(conversation.tools))
+    head = first - 1 + conversation.head
+    return Chain(
+        tuple(links), head, _anchors(len(links) - 1, head, conversation.growing), tuple(blocks), first, spelling
+    )
 
 
-def _blocks(tenant: str, conversation: Conversation) -> Iterator[tuple[bytes, bytes]]:
-    """The kind and canonical bytes of each link. Kinds keep a message from standing for a tool block."""
-    yield b"root", encode([tenant, conversation.model, conversation.options])
-    if conversation.tools:
-        yield b"tools", b"\n".join(canonical_tool(tool) for tool in conversation.tools)
-    for message in conversation.messages:
-        yield b"message", canonical_message(message)
+def _canonical_tools(tools: Sequence[Json]) -> bytes:
+    return b"\n".join(canonical_tool(tool) for tool in tools)
 
 
 def _anchors(last: int, head: int, growing: bool) -> tuple[int, ...]:
-    """The whole request and its shared head; where the last block may still grow, the one before it too."""
-    wanted = {last, head} | ({last - 1} if growing else set())
+    """The whole request and its shared head. Plain text has no turns, it may go on or part anywhere: so ever sparser
+    boundaries between the two as well, the first of them before the last block, which may still grow."""
+    wanted = {last, head}
+    if growing:
+        wanted |= {last - 2**step for step in range((last - head).bit_length()) if last - 2**step > head}
     return tuple(sorted(index for index in wanted if index > 0))

@@ -14,6 +14,7 @@ mispredicted cache hit, never a wrong answer.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import orjson
 
@@ -42,10 +43,7 @@ def canonical_message(message: Json) -> bytes:
 
 def canonical_tool(tool: Json) -> bytes:
     """The canonical bytes of one tool definition. Markers count only where clients put them, not in schemas."""
-    seen = _without(tool, _MARKERS)
-    if isinstance(seen, dict) and isinstance(seen.get("function"), dict):
-        seen = seen | {"function": _without(seen["function"], _MARKERS)}
-    return encode(seen)
+    return encode(_without_markers(tool))
 
 
 def encode(value: Json) -> bytes:
@@ -55,6 +53,15 @@ def encode(value: Json) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
         return _write_any(value).encode("ascii")
+
+
+def encode_as_spelled(tools: Sequence[Json]) -> bytes:
+    """The same of a tool block, with keys in the order in which they came."""
+    seen = [_without_markers(tool) for tool in tools]
+    try:
+        return orjson.dumps(seen)
+    except TypeError:
+        return json.dumps(seen).encode("ascii")
 
 
 def _canonical_content(parts: list[Json]) -> Json:
@@ -88,6 +95,13 @@ def _canonical_arguments(text: str) -> Json:
     except (ValueError, RecursionError):
         return text
     return arguments if isinstance(arguments, dict) else text
+
+
+def _without_markers(tool: Json) -> Json:
+    seen = _without(tool, _MARKERS)
+    if isinstance(seen, dict) and isinstance(seen.get("function"), dict):
+        seen = seen | {"function": _without(seen["function"], _MARKERS)}
+    return seen
 
 
 def _without(value: Json, keys: frozenset[str]) -> Json:

@@ -93,7 +93,10 @@ class RedisKeys:
 
     def all(self) -> list[Key]:
         with _connected(self._url) as client:
-            return [key for value in client.hvals(REDIS_HASH) if (key := decode_key(value)) is not None]
+            values = client.hvals(REDIS_HASH)
+            if not isinstance(values, list):
+                raise ValueError("the store answered something else than it was asked for")
+            return [key for value in values if (key := decode_key(value)) is not None]
 
     def add(self, key: Key) -> None:
         with _connected(self._url) as client:
@@ -157,5 +160,5 @@ def _connected(url: str) -> Iterator[Any]:
     try:
         with kind.from_url(node or url, **options) as client:
             yield client
-    except (redis.RedisError, RedisClusterException, OSError, ValueError) as error:
+    except (redis.RedisError, RedisClusterException, OSError, ValueError, OverflowError) as error:
         raise StartError(f"can't reach the keys in Redis: {error}") from None

@@ -90,5 +90,7 @@ class Limiter:
 
 def as_verdict(told: Sequence[int]) -> Verdict:
     """What the Lua script returns."""
+    if not isinstance(told, list):
+        raise ValueError("the store gave no verdict")
     allowed, used, wait_ms = (int(value) for value in told)
     return Verdict(allowed == 1, used, wait_ms)

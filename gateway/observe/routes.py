@@ -13,12 +13,14 @@ from starlette.routing import Route
 from gateway.affinity.bindings import Bindings
 from gateway.errors import GatewayError, no_replica
 from gateway.observe.metrics import CONTENT_TYPE, Metrics
-from gateway.placement.replica import Replica, ReplicaState
+from gateway.placement.replica import Duty, Replica, ReplicaState
+from gateway.routing.pools import Pools
+from gateway.routing.view import describe_pool
 
 
 class Observer:
-    def __init__(self, replicas: list[Replica], bindings: Bindings, metrics: Metrics) -> None:
-        self._replicas = replicas
+    def __init__(self, pools: Pools, bindings: Bindings, metrics: Metrics) -> None:
+        self._pools = pools
         self._bindings = bindings
         self._metrics = metrics
 
@@ -37,9 +39,9 @@ class Observer:
         return JSONResponse({"status": "ok"})
 
     async def ready(self, _: Request) -> Response:
-        """Ready as soon as one replica is."""
-        if not self._healthy():
-            raise no_replica("none is healthy yet")
+        """Ready as soon as one replica is that may take new conversations."""
+        if not any(replica.duty is Duty.SERVING for replica in self._healthy()):
+            raise no_replica("none is healthy yet, or all are draining")
         return JSONResponse({"status": "ready"})
 
     async def info(self, _: Request) -> Response:
@@ -48,12 +50,13 @@ class Observer:
                 "name": "sapwood gateway",
                 "version": _version(),
                 "bindings": self._bindings.mode.value,
-                "replicas": [_describe(replica) for replica in self._replicas],
+                "pools": [describe_pool(pool) for pool in self._pools],
+                "replicas": [_describe(replica) for replica in self._pools.replicas],
             }
         )
 
     async def metrics(self, _: Request) -> Response:
-        text = self._metrics.render(self._replicas, self._bindings.mode)
+        text = self._metrics.render(self._pools.replicas, self._bindings.mode)
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
     async def models(self, _: Request) -> Response:
@@ -79,18 +82,20 @@ class Observer:
         return merged
 
     def _healthy(self) -> list[Replica]:
-        return [replica for replica in self._replicas if replica.state is ReplicaState.HEALTHY]
+        return [replica for replica in self._pools.replicas if replica.state is ReplicaState.HEALTHY]
 
 
 def _describe(replica: Replica) -> dict[str, Any]:
     return {
         "url": replica.url,
         "state": replica.state.value,
+        "duty": replica.duty.value,
+        "breaker": replica.breaker.state.value,
         "detail": replica.detail,
         "epoch": replica.epoch,
         "models": sorted(replica.models),
         "in_flight": replica.load.in_flight,
-        "waiting_tokens": replica.load.waiting_tokens,
+        "waiting_tokens": replica.load.work.tokens,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import httpx
 
@@ -31,13 +31,16 @@ class Watcher:
         epochs: StandInEpochs,
         interval_s: float,
         clock_ms: Callable[[], int],
+        changed: Callable[[], None],
     ) -> None:
+        """`changed` is called after each probe."""
         self.replica = replica
         self.probed = asyncio.Event()
         self._http = http
         self._epochs = epochs
         self._interval_s = interval_s
         self._clock_ms = clock_ms
+        self._changed = changed
         self._doubt = asyncio.Event()
         self._silent = 0
         self._rounds = 0
@@ -50,13 +53,14 @@ class Watcher:
         while True:
             await self.probe()
             self.probed.set()
+            self._changed()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._doubt.wait(), self._interval_s)
                 await asyncio.sleep(min(0.05, self._interval_s))  # a dead replica is not probed in a spin
             self._doubt.clear()
 
     async def probe(self) -> None:
-        result = await probe_health(self._http, self.replica.url)
+        result = await probe_health(self._http, self.replica.url, self.replica.terms)
         if isinstance(result, Up):
             await self._up(result)
         elif result.cause is not DownCause.SILENT or self._is_silent():
@@ -66,7 +70,7 @@ class Watcher:
         self._silent = 0
         replica = self.replica
         if replica.state is not ReplicaState.HEALTHY or self._rounds % MODELS_EVERY == 0:
-            replica.models = await probe_models(self._http, replica.url) or replica.models
+            replica.models = await probe_models(self._http, replica.url, replica.terms) or replica.models
         self._rounds += 1
         replica.offers = seen.offers
         epoch = seen.epoch or await self._stand_in()
@@ -92,23 +96,37 @@ class Watcher:
 class Health:
     """All watchers together."""
 
-    def __init__(self, watchers: Sequence[Watcher], http: httpx.AsyncClient) -> None:
-        self._watchers = {watcher.replica.url: watcher for watcher in watchers}
-        self._http = http
-        self._tasks: list[asyncio.Task[None]] = []
+    def __init__(self, make_watcher: Callable[[Replica], Watcher]) -> None:
+        self._make_watcher = make_watcher
+        self._watchers: dict[str, Watcher] = {}
+        self._tasks: dict[str, asyncio.Task[None]] | None = None
+        """None before the start."""
 
     async def start(self, patience_s: float) -> None:
         """Begin to watch; back once each replica was probed, or after `patience_s`."""
-        self._tasks = [asyncio.create_task(watcher.run()) for watcher in self._watchers.values()]
+        self._tasks = {url: asyncio.create_task(watcher.run()) for url, watcher in self._watchers.items()}
         probed = asyncio.gather(*(watcher.probed.wait() for watcher in self._watchers.values()))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(probed, patience_s)
 
     async def close(self) -> None:
-        for task in self._tasks:
+        tasks, self._tasks = list((self._tasks or {}).values()), None
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._http.aclose()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def follow(self, replicas: Iterable[Replica]) -> None:
+        """Watch these from now on, and no others."""
+        wanted = {replica.url: replica for replica in replicas}
+        for url in [url for url, watcher in self._watchers.items() if wanted.get(url) is not watcher.replica]:
+            del self._watchers[url]
+            if self._tasks is not None:
+                self._tasks.pop(url).cancel()
+        for url in wanted.keys() - self._watchers.keys():
+            watcher = self._watchers[url] = self._make_watcher(wanted[url])
+            if self._tasks is not None:
+                self._tasks[url] = asyncio.create_task(watcher.run())
 
     def saw_connection_fail(self, url: str, detail: str) -> None:
-        self._watchers[url].saw_connection_fail(detail)
+        if watcher := self._watchers.get(url):  # it may have left the configuration since
+            watcher.saw_connection_fail(detail)

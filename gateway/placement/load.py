@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from gateway.placement.work import Work
+
 HALF_LIFE_S = 10.0
 
 
@@ -27,7 +29,7 @@ class Load:
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.waiting_tokens = 0
+        self.work = Work()
         self.recent = DecayedSum()
 
 
@@ -39,19 +41,18 @@ class Flight:
 
     def __init__(self, load: Load, uncached: int, now: float) -> None:
         self._load = load
-        self._waiting = uncached
         self._open = True
         load.in_flight += 1
-        load.waiting_tokens += uncached
+        load.work.begin(self, uncached, now)
         load.recent.add(uncached, now)
 
-    def first_byte(self) -> None:
-        self._load.waiting_tokens -= self._waiting
-        self._waiting = 0
+    def first_byte(self, now: float) -> float | None:
+        """How long the replica had this prompt in work; None if its first byte was there before."""
+        return self._load.work.end(self, now)
 
-    def close(self) -> None:
+    def close(self, now: float) -> None:
         if not self._open:
             return
         self._open = False
-        self.first_byte()
+        self.first_byte(now)
         self._load.in_flight -= 1

@@ -9,30 +9,61 @@ from typing import Any, TypeVar
 
 from starlette.types import Receive
 
-from gateway.errors import ClientGone, body_too_large
+from gateway.errors import ClientGone, body_too_large, client_too_slow
 from gateway.proxy.headers import RawHeaders
 
 T = TypeVar("T")
 
-DISCARD_BYTES = 64 * 2**20
+MIN_BYTES_PER_S = 16 * 1024
+DISCARD_BYTES = 256 * 2**20
 DISCARD_S = 2.0
 
 
-async def read_body(receive: Receive, headers: RawHeaders, limit: int) -> bytes:
-    if _announced(headers) > limit:
-        await discard(receive)
-        raise body_too_large(limit)
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        chunk, more = await _receive_chunk(receive)
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            await discard(receive)
+class Intake:
+    """A request's body, as it comes in over ASGI."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.whole = False
+        """Whether all of it has been taken in."""
+
+    async def read(self, headers: RawHeaders, limit: int, timeout_s: float) -> bytes:
+        """GatewayError 413 for more than `limit` bytes; 408 where it takes longer than `timeout_s`, and a second more
+        for each `MIN_BYTES_PER_S`."""
+        if _announced(headers) > limit:
             raise body_too_large(limit)
-        if not more:
+        chunks: list[bytes] = []
+        try:
+            size = 0
+            start = asyncio.get_running_loop().time()
+            async with asyncio.timeout(timeout_s) as deadline:
+                while not self.whole:
+                    chunks.append(await self._chunk())
+                    size += len(chunks[-1])
+                    if size > limit:
+                        raise body_too_large(limit)
+                    deadline.reschedule(start + timeout_s + size / MIN_BYTES_PER_S)
             return b"".join(chunks)
+        except TimeoutError:
+            raise client_too_slow("body", timeout_s) from None
+        finally:
+            chunks.clear()  # the error's traceback would hold them
+
+    async def discard(self) -> None:
+        """Take in some more of a body that is refused: a client in mid-sentence would not hear the answer."""
+        left = DISCARD_BYTES
+        with contextlib.suppress(TimeoutError, ClientGone):
+            async with asyncio.timeout(DISCARD_S):
+                while not self.whole and left > 0:
+                    left -= len(await self._chunk())
+
+    async def _chunk(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        self.whole = not message.get("more_body", False)
+        body: bytes = message.get("body", b"")
+        return body
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], ended: Callable[[], bool]) -> T:
@@ -56,23 +87,6 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], ended:
 async def _disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _receive_chunk(receive: Receive) -> tuple[bytes, bool]:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    return message.get("body", b""), message.get("more_body", False)
-
-
-async def discard(receive: Receive) -> None:
-    """Take in some more of a body that is refused: a client in mid-sentence would not hear the answer."""
-    left, more = DISCARD_BYTES, True
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(DISCARD_S):
-            while more and left > 0:
-                chunk, more = await _receive_chunk(receive)
-                left -= len(chunk)
 
 
 def _announced(headers: RawHeaders) -> int:

@@ -166,12 +166,19 @@ class Connection(asyncio.Protocol):
 
     # What the parser calls
 
+    def on_message_begin(self) -> None:
+        if self.phase is Phase.WHOLE:
+            self._reusable = False  # nobody asked for what stands behind the answer
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name, value))
+        if self.phase is Phase.HEAD:
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         parser = self._parser
         assert parser is not None
+        if self.phase is not Phase.HEAD:
+            return
         self.status = parser.get_status_code()
         if self.status < 200:
             return
@@ -180,6 +187,8 @@ class Connection(asyncio.Protocol):
         self.phase = Phase.BODY
 
     def on_body(self, body: bytes) -> None:
+        if self.phase is not Phase.BODY:
+            return
         self._chunks.append(body)
         self._held += len(body)
         if self._held > HIGH_WATER and not self._paused and self._transport is not None:
@@ -189,7 +198,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.phase is Phase.BODY:
             self.phase = Phase.WHOLE
-        else:
+        elif self.phase is Phase.HEAD:
             self.headers = []  # of a 1xx, before the answer proper
 
 

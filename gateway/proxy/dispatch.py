@@ -1,25 +1,33 @@
-"""From a plan to an open answer: look up, place, send; before the first byte, try elsewhere."""
+"""From a plan to an open answer: route, look up, wait for a seat, send; before the first byte, try elsewhere."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from gateway.affinity.base import Match
+from gateway.affinity.base import Level, Match
 from gateway.affinity.bindings import Bindings
 from gateway.errors import no_replica, upstream_timeout
+from gateway.guard.door import Caller
 from gateway.observe.metrics import Metrics
+from gateway.observe.records import Alternative, Placed
 from gateway.placement.health import Health
-from gateway.placement.load import Flight
-from gateway.placement.policy import Placement, ReplicaView, resolve
-from gateway.placement.replica import Replica, candidates
-from gateway.proxy.headers import RawHeaders, to_upstream
+from gateway.placement.holdings import resolve
+from gateway.placement.replica import Replica, Want
+from gateway.placement.seat import Seat
+from gateway.proxy.headers import AHEAD, RawHeaders, to_upstream, without_credentials
 from gateway.proxy.plan import Plan
+from gateway.proxy.tries import Tries
 from gateway.proxy.upstream import Answer, Silent, Unreachable, Upstreams
+from gateway.proxy.usage import Usage
+from gateway.routing.facts import Facts
+from gateway.routing.pool import view_of
+from gateway.routing.pools import Pools
 
 UNAVAILABLE = frozenset({502, 503, 504})
 """Answers that another replica may do better on."""
-MAX_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,132 +39,145 @@ class Sending:
     headers: RawHeaders
     body: bytes
     plan: Plan
+    facts: Facts
     since: float
     """When the body was complete, by the monotonic clock."""
 
 
-class Tries:
-    """Where a request has been. Few tries in all: it may be the request that brings replicas down."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the bindings say of a request."""
 
-    def __init__(self) -> None:
-        self.given_up: set[str] = set()
-        self.failure = "none is healthy"
-        self._broken: set[str] = set()
-        self._left = MAX_TRIES
-
-    def left(self) -> bool:
-        return self._left > 0
-
-    def give_up(self, url: str, failure: str) -> None:
-        self.given_up.add(url)
-        self.failure = f"{url}: {failure}"
-        self._left -= 1
-
-    def forgives(self, url: str, error: Unreachable) -> bool:
-        """A connection that was made and then broke may have been an idle one that the replica just closed.
-
-        So the first of them gets a second try; a replica that is really gone then refuses the new connection.
-        """
-        if error.connected and url not in self._broken:
-            self._broken.add(url)
-            self._left -= 1
-            self.failure = f"{url}: {error}"
-            return True
-        self.give_up(url, str(error))
-        return False
+    match: Match | None
+    """The one that counts: it names the conversation."""
+    matches: Sequence[Match]
+    """All that were found, strongest first."""
+    now_ms: int
+    """When they were, by the clock that stamps bindings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An answer that has begun. Whoever holds it closes it, and with it the replica's counters."""
+    """An answer that has begun. Whoever holds it says how it ended and closes it, and with it the replica's seat."""
 
     replica: Replica
     answer: Answer
-    flight: Flight
+    seat: Seat
+    placed: Placed
     epoch: str
     """The replica's, when the answer began."""
     lineage: str
     used_ms: int
 
+    def finished(self) -> None:
+        """The answer came whole."""
+        self.seat.finished()
+
+    def counted(self, plan: Plan, usage: Usage) -> None:
+        """What the engine says of the prompt, for the next placements."""
+        if usage.prompt_tokens is not None:
+            self.seat.counted(self.epoch, plan.view.tokens, usage.prompt_tokens, usage.cached_tokens)
+
+    def broke(self) -> None:
+        """The replica fell silent or was cut off in the middle."""
+        self.seat.broke()
+
     async def aclose(self) -> None:
         try:
             await self.answer.aclose()
         finally:
-            self.flight.close()
+            self.seat.close()
 
 
 class Dispatcher:
     def __init__(
-        self,
-        replicas: list[Replica],
-        bindings: Bindings,
-        placement: Placement,
-        upstreams: Upstreams,
-        health: Health,
-        metrics: Metrics,
+        self, pools: Pools, bindings: Bindings, upstreams: Upstreams, health: Health, metrics: Metrics
     ) -> None:
-        self._replicas = {replica.url: replica for replica in replicas}
+        self._pools = pools
         self._bindings = bindings
-        self._placement = placement
         self._upstreams = upstreams
         self._health = health
         self._metrics = metrics
 
     async def open(self, sending: Sending) -> Opened:
-        """The first answer that is worth relaying. GatewayError if no replica gives one."""
-        used_ms = self._bindings.clock_ms()
-        match = await self._look_up(sending.plan)
-        lineage = sending.plan.lineage(match)
+        """The first answer that is worth relaying. GatewayError if no replica gives one, or none has room in time."""
+        patience_s = sending.facts.deadline_s or self._pools.config.queue.timeout_s
+        give_up_at = time.monotonic() + patience_s
+        known = await self._look_up(sending)
+        lineage = sending.plan.lineage(known.match)
         tries = Tries()
-        while tries.left() and (chosen := self._choose(sending.plan, match, tries)):
-            replica, flight = chosen
+        while tries.left() and (seat := await self._take_seat(sending, known, tries, give_up_at)):
             answer = None
             try:
-                answer = await self._try(sending, replica, lineage, tries)
+                answer = await self._try(sending, seat, lineage, tries)
             finally:
                 if answer is None:
-                    flight.close()
+                    seat.close()
             if answer is not None:
-                flight.first_byte()
-                return Opened(replica, answer, flight, replica.epoch, lineage, used_ms)
-            self._metrics.failovers.labels(replica.url).inc()
-        raise no_replica(tries.failure)
+                return self._opened(seat, answer, lineage, known.now_ms, tries)
+            self._metrics.failovers.labels(seat.replica.url).inc()
+        raise no_replica(tries.failure or self._pools.shortage(self._pools.route(sending.facts)))
 
-    async def _try(self, sending: Sending, replica: Replica, lineage: str, tries: Tries) -> Answer | None:
+    def _opened(self, seat: Seat, answer: Answer, lineage: str, used_ms: int, tries: Tries) -> Opened:
+        placed = Placed(
+            replica=seat.replica.url,
+            reason=seat.choice.reason.value,
+            predicted_tokens=seat.choice.cached_tokens,
+            prefill_tokens_per_s=seat.rate,
+            attempts=tries.made + 1,
+            alternatives=tuple(Alternative(url, cost) for url, cost in _by_cost(seat.choice.seconds)),
+            queued_s=tries.queued_s,
+        )
+        return Opened(seat.replica, answer, seat, placed, seat.replica.epoch, lineage, used_ms)
+
+    async def _look_up(self, sending: Sending) -> Known:
+        now_ms = self._bindings.clock_ms()
+        found = await self._bindings.find(sending.plan.lookup())
+        members = self._pools.members(self._pools.route(sending.facts))
+        match, result = resolve(found, [view_of(replica, 0) for replica in members])
+        self._metrics.lookups.labels(result.value).inc()
+        return Known(match, found.matches, now_ms)
+
+    async def _take_seat(self, sending: Sending, known: Known, tries: Tries, give_up_at: float) -> Seat | None:
+        """A seat at the best replica, perhaps after waiting for one. None if no pool of the route has one to offer."""
+        plan, want = sending.plan, _want(sending, known.match, tries)
+        while pool := self._pools.open_to(route := self._pools.route(sending.facts), want):
+            take = partial(pool.take, want, plan.view, known.matches, known.now_ms)
+            since = time.monotonic()
+            seat = await pool.line.enter(want, route.priority, give_up_at - since, take)
+            tries.queued_s += time.monotonic() - since
+            if seat:
+                self._metrics.decisions.labels(seat.choice.reason.value).inc()
+                return seat
+        return None
+
+    async def _try(self, sending: Sending, seat: Seat, lineage: str, tries: Tries) -> Answer | None:
         """The replica's answer, or None if the request should be tried once more."""
+        replica = seat.replica
         try:
             answer = await self._send(sending, replica, lineage)
         except Unreachable as error:
             if not tries.forgives(replica.url, error):
+                seat.broke()
                 self._health.saw_connection_fail(replica.url, str(error))
             return None
         except Silent as error:
+            seat.broke()
             raise upstream_timeout(replica.url) from error
+        seat.answered(answer.status)
         if answer.status in UNAVAILABLE:
             tries.give_up(replica.url, f"it answered {answer.status}")
-            if tries.left() and self._candidates(sending.plan, tries):
+            if tries.left() and self._pools.open_to(self._pools.route(sending.facts), _want(sending, None, tries)):
                 await answer.aclose()
                 return None
         return answer
 
-    async def _look_up(self, plan: Plan) -> Match | None:
-        found = await self._bindings.find(plan.lookup())
-        match, result = resolve(found, [_view(replica, 0) for replica in self._candidates(plan, Tries())])
-        self._metrics.lookups.labels(result.value).inc()
-        return match
-
-    def _choose(self, plan: Plan, match: Match | None, tries: Tries) -> tuple[Replica, Flight] | None:
-        open_to = self._candidates(plan, tries)
-        if not open_to:
-            return None
-        now = time.monotonic()
-        choice = self._placement.choose(plan.view, [_view(replica, now) for replica in open_to], match)
-        self._metrics.decisions.labels(choice.reason.value).inc()
-        replica = self._replicas[choice.url]
-        return replica, Flight(replica.load, plan.view.tokens - choice.cached_tokens, now)
-
     async def _send(self, sending: Sending, replica: Replica, lineage: str) -> Answer:
         headers = to_upstream(sending.headers, tenant=sending.plan.tenant, session=lineage)
+        if "ahead" in replica.offers:
+            headers.append(AHEAD)
+        if credential := replica.terms.credential:
+            headers = [*without_credentials(headers), (b"authorization", f"Bearer {credential}".encode())]
         self._metrics.added.observe(time.monotonic() - sending.since)
         answer = await self._upstreams.post(replica.url + sending.target, headers, sending.body)
         announced = answer.header(b"x-sapwood-epoch")
@@ -164,10 +185,27 @@ class Dispatcher:
             replica.learn_epoch(announced)
         return answer
 
-    def _candidates(self, plan: Plan, tries: Tries) -> list[Replica]:
-        return candidates(list(self._replicas.values()), plan.model, tries.given_up)
+
+def facts_of(plan: Plan, headers: Mapping[str, str], caller: Caller) -> Facts:
+    """What rules may ask of a request."""
+    chain, key = plan.chain, caller.key
+    first_turn = chain.links[min(chain.head + 1, len(chain.links) - 1)]
+    return Facts(
+        model=plan.model,
+        headers=headers,
+        key=key.name if key else None,
+        tenant=key.tenant if key else None,
+        tokens=plan.view.tokens,
+        turns=len(chain.links) - 1 - chain.head,
+        has_tools=chain.first_message > 1,
+        sticky=plan.session or first_turn.id,
+    )
 
 
-def _view(replica: Replica, now: float) -> ReplicaView:
-    load = replica.load
-    return ReplicaView(replica.url, replica.epoch, load.in_flight, load.waiting_tokens, load.recent.value(now))
+def _by_cost(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(seconds.items(), key=lambda item: item[1])
+
+
+def _want(sending: Sending, match: Match | None, tries: Tries) -> Want:
+    home = match.binding.replica if match and match.level is Level.PREFIX else None
+    return Want(sending.plan.model, home, tries.given_up)

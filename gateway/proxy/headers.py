@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from gateway.rewrite.base import Note
+
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 OURS = b"x-sapwood-"
@@ -27,7 +29,10 @@ _OF_BODY = frozenset({b"content-length", b"content-type", b"content-encoding", b
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 RETAIN = b"x-sapwood-retain"
 _SECONDS = re.compile(rb"\d{1,6}(\.\d{1,6})?")
+AHEAD = (b"x-sapwood-ahead", b"1")
+"""Asks an engine to compute the beginning of the next prompt while tools run, where it isn't what was generated."""
 WARNING = b"x-sapwood-warning"
+REWRITE = b"x-sapwood-rewrite"
 MAX_WARNING = 1024
 _FROM_ENGINE = frozenset({b"x-sapwood-epoch", b"x-sapwood-node"})
 
@@ -57,15 +62,20 @@ def to_client(headers: RawHeaders, *, replica: str, translated: bool = False) ->
     don't hold for what the client gets, except for its being a stream."""
     lowered = [(name.lower(), value) for name, value in headers]
     dropped = _SET_DOWNSTREAM | _named_by_connection(lowered) | (_OF_BODY if translated else frozenset())
+    if any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in lowered):
+        dropped |= {b"content-length"}  # a stream that breaks gets an event more than it announced
     passed = [(k, v) for k, v in lowered if k not in dropped and (not k.startswith(OURS) or k in _FROM_ENGINE)]
     return [*passed, (b"x-sapwood-replica", replica.encode())]
 
 
-def said_by_gateway(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """What was left out of a request on its way."""
-    if not warnings:
-        return []
-    return [(WARNING, "; ".join(warnings).encode("ascii", "backslashreplace")[:MAX_WARNING])]
+def said_by_gateway(warnings: Sequence[str], rewritten: Sequence[Note] = ()) -> list[tuple[bytes, bytes]]:
+    """What was left out of a request on its way, and which rules have changed how many of its bytes."""
+    said: list[tuple[bytes, bytes]] = []
+    if warnings:
+        said.append((WARNING, "; ".join(warnings).encode("ascii", "backslashreplace")[:MAX_WARNING]))
+    if rewritten:
+        said.append((REWRITE, ", ".join(f"{note.rule.value}={note.changed}" for note in rewritten).encode()))
+    return said
 
 
 def seconds_in(headers: RawHeaders) -> float | None:

@@ -1,4 +1,4 @@
-"""From a conversation to everything that routing needs to know. Pure: no clock, no socket, no state."""
+"""From a conversation to everything that routing needs to know. Pure: no clock, no socket."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from gateway.affinity.base import Binding, Level, Match
 from gateway.affinity.keys import KeySpace, LookupKey, bind_keys, lookup_keys, session_name
-from gateway.canonical.chain import Chain, digest_chain
+from gateway.canonical.chain import Chain
+from gateway.canonical.growing import GrowingChains
 from gateway.dialects.base import Conversation
 from gateway.errors import invalid_json
 from gateway.guard.tenant import Tenant
-from gateway.placement.policy import RequestView
+from gateway.placement.base import RequestView
 
 BYTES_PER_TOKEN = 4
 """For estimates before an engine has counted. English and code lie between 3 and 5."""
+_CHAINS = GrowingChains()
+"""A memo of a pure function, so all gateways of a process may share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Plan:
 def plan_request(conversation: Conversation, headers: Mapping[str, str], tenant: Tenant) -> Plan:
     """GatewayError `invalid_json` for what is nested too deeply; whatever else is odd goes upstream."""
     try:
-        chain = digest_chain(tenant.scope, conversation)
+        chain = _CHAINS.chain(tenant.scope, conversation)
     except RecursionError:
         raise invalid_json("is nested too deeply") from None
     name = session_name(conversation, headers)
@@ -60,5 +63,12 @@ def plan_request(conversation: Conversation, headers: Mapping[str, str], tenant:
         tenant=tenant.scope,
         session=tenant.hide(name) if name else None,
         chain=chain,
-        view=RequestView(chain.links[chain.head].id, max(1, chain.size // BYTES_PER_TOKEN)),
+        view=_view(chain),
     )
+
+
+def _view(chain: Chain) -> RequestView:
+    head = chain.links[chain.head]
+    # Without tools and system messages the head is the root, which is common but holds nothing.
+    head_tokens = head.size // BYTES_PER_TOKEN if chain.head else 0
+    return RequestView(head.id, max(1, chain.size // BYTES_PER_TOKEN), head_tokens)

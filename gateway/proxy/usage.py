@@ -7,15 +7,19 @@ body, is the usage. Chunks are joined before they are looked at, so where TCP cu
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.proxy.called import called_in_object, called_in_stream
+from gateway.rewrite.rewriter import Heard
 
 STREAM_TAIL_BYTES = 64 * 1024
 JSON_LIMIT_BYTES = 8 * 2**20
 MAX_NAMING = 32
+_FINISH = b'"finish_reason"'
+_REASON = re.compile(_FINISH + rb'\s*:\s*"([A-Za-z0-9_-]{1,40})"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,12 @@ class Usage:
     completion_tokens: int | None = None
 
     @property
+    def computed_tokens(self) -> int | None:
+        if self.prompt_tokens is None or self.cached_tokens is None:
+            return None
+        return max(0, self.prompt_tokens - self.cached_tokens)
+
+    @property
     def total(self) -> int:
         return (self.prompt_tokens or 0) + (self.completion_tokens or 0)
 
@@ -34,7 +44,8 @@ class Usage:
 class UsageTap:
     """Fed with every chunk; asked once, at the end."""
 
-    def __init__(self, content_type: str) -> None:
+    def __init__(self, content_type: str, heard: Heard | None = None) -> None:
+        self._heard = heard
         self.is_stream = content_type.startswith("text/event-stream")
         self._limit = STREAM_TAIL_BYTES if self.is_stream else JSON_LIMIT_BYTES
         self._chunks: deque[bytes] = deque()
@@ -44,6 +55,8 @@ class UsageTap:
         """Of a stream, the chunks in which calls begin: a call's arguments may be longer than what is kept."""
 
     def feed(self, chunk: bytes) -> None:
+        if self._heard is not None:
+            self._heard.feed(chunk)
         if self.is_stream and b'"tool_calls"' in chunk and b'"name"' in chunk and len(self._naming) < MAX_NAMING:
             self._naming.append(chunk)
         self._chunks.append(chunk)
@@ -57,6 +70,16 @@ class UsageTap:
         if self.is_stream:
             return _last_in_stream(tail)
         return None if self._cut else _in_object(tail)
+
+    def finish(self) -> str | None:
+        """Why the (last) choice ended, in the upstream's word. Inside of strings quotes are escaped, so that what was
+        said can't be taken for the field."""
+        tail = b"".join(self._chunks)
+        at = len(tail)
+        while (at := tail.rfind(_FINISH, 0, at)) >= 0:
+            if found := _REASON.match(tail, at):
+                return found[1].decode()
+        return None
 
     def called(self) -> list[str]:
         """The tools that the answer calls, in order."""

@@ -16,8 +16,9 @@ import pytest
 import uvicorn
 
 from gateway.affinity.embedded import embedded_redis
-from gateway.app import create_app
+from gateway.app import create_app, refusal
 from gateway.config import GatewayConfig
+from gateway.guard.http import guarded_http
 from gateway.serve import listen
 
 DEADLINE_S = 8.0
@@ -202,7 +203,12 @@ class RunningGateway:
         self._listener = listen("127.0.0.1", 0)
         self.port = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        options = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
+        options = {
+            "http": guarded_http(config.client_timeout_s, refusal),
+            "log_config": None,
+            "access_log": False,
+            "timeout_graceful_shutdown": 1,
+        }
         self._server = _Server(uvicorn.Config(create_app(config), server_header=False, **options))
         self.http = httpx.AsyncClient(base_url=self.url, timeout=DEADLINE_S, trust_env=False)
 

@@ -63,3 +63,11 @@ async def test_the_home_replica_is_asked(engine, gateway, eventually, stream):
     assert json.loads(kept.body) == {"session": turn.headers["x-sapwood-session"], "seconds": 42.0}
     assert kept.headers["x-sapwood-tenant"] == turn.headers["x-sapwood-tenant"]
     await eventually(lambda: door.metric("retentions_total", outcome="retained"))
+
+
+@pytest.mark.parametrize("offers", [["ahead"], ["retain"], []])
+async def test_engines_that_can_are_asked_to_compute_ahead(engine, gateway, offers):
+    home = await engine(offers=offers)
+    door = await gateway(home)
+    await door.chat([{"role": "user", "content": "go"}], headers={"x-sapwood-ahead": "0"})
+    assert home.seen[0].headers.get("x-sapwood-ahead") == ("1" if "ahead" in offers else None)

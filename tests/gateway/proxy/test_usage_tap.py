@@ -64,3 +64,19 @@ def test_json_bodies(usage, expected):
 def test_what_is_no_json_has_no_usage():
     assert tap_of(b"\xff{", "application/json").usage() is None
     assert tap_of(b"", "").usage() is None
+
+
+ENDING = {"choices": [{"delta": {"content": 'say "finish_reason": "length"'}, "finish_reason": "tool_calls"}]}
+
+
+@given(st.sets(st.integers(1, len(STREAM) - 1)))
+def test_the_finish_of_a_stream(cuts):
+    assert tap_of(sse(DELTA, ENDING) + STREAM, cuts=cuts).finish() == "tool_calls"
+    assert tap_of(STREAM, cuts=cuts).finish() is None
+
+
+def test_the_finish_of_an_object():
+    said = {"message": {"content": '"finish_reason":"x"'}, "finish_reason": None}
+    assert tap_of(json.dumps({"choices": [said]}).encode(), "application/json").finish() is None
+    said["finish_reason"] = "stop"
+    assert tap_of(json.dumps({"choices": [said]}, indent=1).encode(), "application/json").finish() == "stop"

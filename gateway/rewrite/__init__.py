@@ -1,0 +1,1 @@
+"""Rewrite rules: changes to a request that keep its prefix stable, each only where the operator asks for it."""

@@ -1,0 +1,1 @@
+"""Pools of replicas, and the rules by which a request finds its pool."""
