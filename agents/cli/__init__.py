@@ -10,6 +10,7 @@ import click
 COMMANDS = {
     "up": ("agents.cli.up", "Start Redis, engines and the gateway; Ctrl-C ends them all."),
     "code": ("agents.cli.code", "Let the agent work on a repository until its tests pass."),
+    "eval": ("agents.cli.evaluate", "Measure an agent: run it on a set of broken repositories."),
     "engine": ("engine.cli", "Serve one model over OpenAI's API."),
     "gateway": ("gateway.cli", "Serve one endpoint in front of several replicas."),
     "mcp": ("tools.cli", "Serve the tools to any MCP client."),

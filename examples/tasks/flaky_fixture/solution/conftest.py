@@ -1,0 +1,8 @@
+import pytest
+
+from tasks import Queue
+
+
+@pytest.fixture
+def queue():
+    return Queue()

@@ -1,0 +1,13 @@
+"""Figures about measurements."""
+
+
+def summary(values):
+    """Sum, count and mean of any iterable of numbers that has at least one."""
+    known = list(values)
+    total, count = sum(known), len(known)
+    return {"sum": total, "count": count, "mean": total / count}
+
+
+def spread(values):
+    ordered = sorted(values)
+    return ordered[-1] - ordered[0]
