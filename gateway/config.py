@@ -121,6 +121,8 @@ def _misfit_of_routes(config: GatewayConfig, known: str) -> str | None:
     for index, rule in enumerate(config.routes):
         if absent := next((name for name in rule.pools if name not in names), None):
             return f"route[{index}].pools: there is no pool {absent!r}, but {known}"
+        if not any(rule.takes(pool.name, pool.labels) for pool in config.all_pools()):
+            return f"route[{index}].labels: no pool carries them"
         if (rule.key or rule.tenant) and config.keys is None:
             word = "key" if rule.key else "tenant"
             return f"route[{index}].{word}: never fits, as no keys are asked for: set `keys`"

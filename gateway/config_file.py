@@ -27,6 +27,21 @@ LISTS = {"pool": "pools", "route": "routes"}
 LISTED = ("upstreams", "cors_origins")
 """Settings that are several, with commas between them in a variable."""
 _MODELS: Mapping[str, type[BaseModel]] = {"pool": PoolConfig, "route": Rule}
+_WORDS = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "mapping_type": "a table",
+    "model_type": "a table",
+    "string_type": "a string",
+    "tuple_type": "a list",
+}
+"""For a file's reader, where pydantic speaks of Python's types."""
 _LINKED_PORT = re.compile(r"tcp://")
 """What Kubernetes puts into `…_PORT` for a service that happens to be named like this command."""
 
@@ -141,15 +156,25 @@ def _complaint(error: ValidationError, sources: Mapping[str, str]) -> str:
     """The first fault as `source: path: what is wrong`; misspelt names first, as they often cause the others."""
     faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
     fault = faults[0]
-    loc = fault["loc"]
+    loc, told = fault["loc"], str(fault["msg"])
     shown = _shown(loc)
-    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    message = told.removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         message = f"no such setting{_nearest(loc)}"
-    elif message != fault["msg"] and not str(fault["msg"]).startswith("Value error"):
-        message = f"must be {message}, not {_excerpt(fault['input'], shown)}"
-    source = sources.get(".".join(map(str, loc[:2])), sources.get(str(loc[0]) if loc else "", ""))
-    return ": ".join(part for part in (source, shown, message) if part)
+    elif fault["type"] in _WORDS or told.startswith("Input should be "):
+        wanted = _WORDS.get(fault["type"]) or told.removeprefix("Input should be ")
+        message = f"must be {wanted}, not {_excerpt(fault['input'], shown)}"
+    elif fault["type"] == "missing":
+        message = "is missing"
+    return ": ".join(part for part in (_source(loc, message, sources), shown, message) if part)
+
+
+def _source(loc: Sequence[int | str], message: str, sources: Mapping[str, str]) -> str:
+    """Who said it. A misfit between settings has no place of its own: its message begins with one of them."""
+    if not loc:
+        named = re.split(r"[\[:.]", message, maxsplit=1)[0]
+        loc = [LISTS.get(named, named)]
+    return sources.get(".".join(map(str, loc[:2])), sources.get(str(loc[0]), ""))
 
 
 def _shown(loc: Sequence[int | str]) -> str:
@@ -163,7 +188,7 @@ def _shown(loc: Sequence[int | str]) -> str:
 
 def _nearest(loc: Sequence[int | str]) -> str:
     model = _MODELS.get(_shown(loc[:1]), GatewayConfig)
-    names = [_shown([name]) for name in model.model_fields]
+    names = list(model.model_fields) if model is not GatewayConfig else [_shown([name]) for name in model.model_fields]
     if loc[0] in TABLES and len(loc) > 1:
         names = [path.partition(".")[2] for path in plain_paths() if path.startswith(f"{loc[0]}.")]
     close = difflib.get_close_matches(str(loc[-1]), names, n=1, cutoff=0.5)

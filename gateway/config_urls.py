@@ -11,9 +11,9 @@ def upstream_base(url: str) -> str:
     """`http://host:port[/path]` without a trailing slash or `/v1`, so that pasted base URLs work too."""
     parts = _split(url, "upstream")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"upstream {url!r} is no http:// or https:// URL")
+        raise ValueError(f"upstream {masked(url)!r} is no http:// or https:// URL")
     if parts.query or parts.fragment or parts.username:
-        raise ValueError(f"upstream {url!r} may hold neither a query nor credentials")
+        raise ValueError(f"upstream {masked(url)!r} may hold neither a query nor credentials")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1').rstrip('/')}"
 
 
@@ -49,7 +49,8 @@ def without_password(url: str) -> str:
 def masked(url: str) -> str:
     """For a person's eyes."""
     before, at, rest = url.rpartition("@")
-    return f"{before.partition('://')[0]}://***@{rest}" if at else url
+    scheme, separator, _ = before.rpartition("://")
+    return f"{scheme}{separator}***@{rest}" if at else url
 
 
 def _split(url: str, what: str) -> SplitResult:

@@ -27,7 +27,7 @@ def sort_tools(body: Body) -> Edit:
     moved = 0
     for field in LISTS:
         tools = as_list(body.get(field))
-        changes[field] = sorted(tools, key=lambda tool: (name_of(tool), written(tool)))
+        changes[field] = sorted(tools, key=lambda tool: (name_of(tool), written(_with_sorted_schema(tool))))
         moved += moved_bytes(tools, changes[field])
     return _changed(body, changes, moved)
 

@@ -38,7 +38,7 @@ class Discovery:
         for pool, (name, interval, task) in list(self._followed.items()):
             if (names.get(pool), interval_s) != (name, interval):
                 task.cancel()
-                del self._followed[pool]
+                del self._followed[pool], self._asked[pool]
         for pool in names.keys() - self._followed.keys():
             asked = self._asked[pool] = asyncio.Event()
             task = asyncio.create_task(self._watch(pool, names[pool], interval_s, asked))

@@ -130,4 +130,6 @@ def _standing(replica: Replica) -> str:
 
 
 def _router(config: GatewayConfig) -> Router:
-    return Router(config.routes, config.fallback(), {pool.name: pool.weight for pool in config.all_pools()})
+    pools = config.all_pools()
+    weights = {pool.name: pool.weight for pool in pools}
+    return Router(config.routes, config.fallback(), weights, {pool.name: pool.labels for pool in pools})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Self
@@ -37,8 +37,10 @@ class Rule(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    pools: Mapping[str, float | None]
+    pools: Mapping[str, float | None] = Field(default_factory=dict)
     """Weights by pool; None is the pool's own. May be given as a list of names, or as one name."""
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    """Instead of `pools`: all that carry these labels."""
     model: str | None = None
     """A pattern with `*` and `?` for the whole name; case counts."""
     adapter: str | None = None
@@ -62,9 +64,7 @@ class Rule(BaseModel):
 
     @field_validator("pools")
     @classmethod
-    def _some(cls, pools: Mapping[str, float | None]) -> Mapping[str, float | None]:
-        if not pools:
-            raise ValueError("name at least one pool")
+    def _weights(cls, pools: Mapping[str, float | None]) -> Mapping[str, float | None]:
         if any(weight is not None and not 0 <= weight < math.inf for weight in pools.values()):
             raise ValueError("a weight is a number of 0 or more")
         return pools
@@ -75,10 +75,16 @@ class Rule(BaseModel):
         return {name.lower(): value for name, value in headers.items()}
 
     @model_validator(mode="after")
-    def _long_of_what(self) -> Self:
+    def _whole(self) -> Self:
+        if bool(self.pools) == bool(self.labels):
+            raise ValueError("a route has either pools, their names, or labels, which its pools carry")
         if self.shape is Shape.LONG and self.min_tokens is None:
             raise ValueError('shape = "long" needs min_tokens, the prompt length from which it holds')
         return self
+
+    def takes(self, pool: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pool with these labels is among its pools."""
+        return pool in self.pools or (bool(self.labels) and self.labels.items() <= labels.items())
 
     def fits(self, facts: Facts) -> bool:
         return all(self._tests(facts))
@@ -109,19 +115,21 @@ class Router:
     default: str
     weights: Mapping[str, float]
     """The pools' own."""
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By pool."""
 
     def route(self, facts: Facts) -> Route:
         """GatewayError 400 if the request says its priority in words that are none."""
         rule = next((rule for rule in self.rules if rule.fits(facts)), None)
         if rule is None:
             return Route((self.default,), facts.priority or Priority.INTERACTIVE)
-        pools = tuple(rule.pools)
+        pools = tuple(name for name in self.weights if rule.takes(name, self.labels.get(name, {})))
         if len(pools) > 1:
             pools = tuple(sorted(pools, key=lambda name: _distance(facts.sticky, name, self._weight(rule, name))))
         return Route(pools, facts.priority or rule.priority or Priority.INTERACTIVE, rule.rewrite)
 
     def _weight(self, rule: Rule, pool: str) -> float:
-        own = rule.pools[pool]
+        own = rule.pools.get(pool)
         return self.weights[pool] if own is None else own
 
 
