@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -175,3 +176,9 @@ def test_what_check_prints_can_be_read_again(tmp_path):
         {{"pool": "pools", "route": "routes"}.get(name, name): value for name, value in tomllib.loads(shown).items()}
     )
     assert (again.pools, again.routes, again.queue) == (loaded.config.pools, loaded.config.routes, loaded.config.queue)
+
+
+def test_the_example_holds():
+    loaded = Origin({}, {}, Path("examples/gateway.toml")).load().config
+    assert [pool.name for pool in loaded.all_pools()] == ["agents", "bulk"]
+    assert loaded.routes[-1].rewrite
