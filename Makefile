@@ -66,6 +66,7 @@ bench: $(STAMP) model
 	@$(BIN)/python -m benchmarks.gateway_streams
 	@$(BIN)/python -m benchmarks.gateway_streams --soak
 	@$(BIN)/python -m benchmarks.agent_sessions
+	@$(BIN)/python -m benchmarks.behind_gateway
 	@$(BIN)/python -m benchmarks.routing $(if $(TRACE),--trace $(TRACE))
 
 clean:

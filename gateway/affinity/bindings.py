@@ -41,6 +41,9 @@ class Bindings:
         self._ttl_ms = int(ttl_s * 1000)
         self._budget_s = budget_s
         self.clock_ms = clock_ms
+        self._began_ms = clock_ms()
+        self._others = False
+        """Other gateways have written since."""
 
     @property
     def mode(self) -> BindingsMode:
@@ -48,13 +51,29 @@ class Bindings:
             return BindingsMode.LOCAL
         return BindingsMode.SHARED if self._link.state is LinkState.UP else BindingsMode.FALLBACK
 
-    async def find(self, wanted: Sequence[LookupKey]) -> Found:
-        """All known bindings for `wanted`, in its order. The newer of the shared and the local one counts."""
-        raws = await self._read_shared([item.key for item in wanted])
+    @property
+    def apart(self) -> bool:
+        """Other gateways are at work, and none knows now what the others bind."""
+        return self._others and self.mode is BindingsMode.FALLBACK
+
+    def own(self, key: str) -> Binding | None:
+        """What this gateway itself remembers, where others could say more if they knew more."""
+        return self._local.get(key, self.clock_ms()) if self.mode is BindingsMode.SHARED else None
+
+    async def find(self, wanted: Sequence[LookupKey], *, ask: bool = True) -> Found:
+        """All known bindings for `wanted`, in its order. The newer of the shared and the local one counts.
+
+        Without `ask` only local ones: for whoever knows that no other can be newer.
+        """
+        raws: Sequence[bytes | None] | None = [None] * len(wanted)
+        if ask:
+            raws = await self._read_shared([item.key for item in wanted])
         now_ms = self.clock_ms()
         matches = []
         for item, raw in zip(wanted, raws or [None] * len(wanted), strict=True):
-            binding = _newer(decode_binding(raw), self._local.get(item.key, now_ms))
+            shared, own = decode_binding(raw), self._local.get(item.key, now_ms)
+            self._note_others(shared, own)
+            binding = _newer(shared, own)
             if binding is not None:
                 matches.append(Match(item.level, binding))
         return Found(matches, shared=raws is not None)
@@ -73,6 +92,11 @@ class Bindings:
         """Wait for a write, for as long as a look-up may take and no longer."""
         if write is not None:
             await asyncio.wait({write}, timeout=self._budget_s)
+
+    def _note_others(self, shared: Binding | None, own: Binding | None) -> None:
+        """One's own writes are never newer in the store than here."""
+        if shared is not None and shared.used_ms > max(self._began_ms, own.used_ms if own else 0):
+            self._others = True
 
     async def _read_shared(self, keys: Sequence[str]) -> Sequence[bytes | None] | None:
         if self._link is None or not keys:

@@ -23,6 +23,7 @@ _REASONS = {
     "binding": "it holds this conversation",
     "head": "it holds these tools and this system prompt",
     "session": "the session was there before",
+    "rendezvous": "all gateways look for it there while the binding store is away",
     "seconds": "it is done soonest",
     "least_loaded": "it has the least to do",
     "round_robin": "it was its turn",

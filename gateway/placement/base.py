@@ -18,6 +18,8 @@ class RequestView:
     """Prompt length, estimated from its bytes."""
     head_tokens: int = 0
     """Of it the shared head (tools and system messages)."""
+    alike: str = ""
+    """Gateways that can't share bindings now place it by this alone, and so alike. Empty while they can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Reason(StrEnum):
     BINDING = "binding"
     HEAD = "head"
     SESSION = "session"
+    RENDEZVOUS = "rendezvous"
     SECONDS = "seconds"
     LEAST_LOADED = "least_loaded"
     ROUND_ROBIN = "round_robin"

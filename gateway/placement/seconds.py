@@ -5,6 +5,9 @@
 The price of computing is more than its own time: it also delays whatever comes behind, the more so the more replicas
 are busy. So a conversation's home is left only if that pays for computing its prefix again, and for what else stays
 behind. Equals are decided by recent work, and then by the prefix: cold siblings of one moment meet.
+
+While several gateways can't share bindings, a conversation's home is its rendezvous instead: what a gateway then knows
+of it may be older than its newest turn.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from gateway.affinity.base import Level, Match
 from gateway.placement.base import Choice, Reason, ReplicaView, RequestView
 from gateway.placement.heads import Heads
 from gateway.placement.learned import Known, Learned
-from gateway.placement.rendezvous import rank
+from gateway.placement.rendezvous import meeting_place, rank
 
 IN_FLIGHT_S = 0.02
 """What each running request adds: a step of its replica takes longer."""
@@ -37,6 +40,8 @@ class Offer:
 
     replica: ReplicaView
     seconds: float
+    queued_s: float
+    """The part that is not for computing its own prompt."""
 
 
 class SecondsPlacement(Learned):
@@ -49,21 +54,33 @@ class SecondsPlacement(Learned):
     ) -> Choice:
         known = self.known(request, replicas, [*matches, *self._heads.matches(request.prefix)], now_ms)
         price = 1 + BUSY_PRICE * sum(replica.waiting_tokens > 0 for replica in replicas) / len(replicas)
-        offers = [Offer(replica, self._seconds(known, replica, price)) for replica in replicas]
-        best = _best(offers, known, request.prefix)
+        offers = [self._offer(known, replica, price) for replica in replicas]
+        agreed = _agreed(offers, request.alike)
+        best = agreed or _best(offers, known, request.prefix)
         self._heads.sent(request.prefix, known.head_tokens, best.url, best.epoch, now_ms)
-        return known.choice(best, _reason(known, best.url), {offer.replica.url: offer.seconds for offer in offers})
+        reason = Reason.RENDEZVOUS if agreed else _reason(known, best.url)
+        return known.choice(best, reason, {offer.replica.url: offer.seconds for offer in offers})
 
-    def _seconds(self, known: Known, replica: ReplicaView, price: float) -> float:
+    def _offer(self, known: Known, replica: ReplicaView, price: float) -> Offer:
         rate = self.rate(replica.url, replica.epoch)
         computing = (known.tokens - known.cached.get(replica.url, 0)) / rate
-        return waiting_s(replica, rate) + price * computing + replica.in_flight * IN_FLIGHT_S
+        queued_s = waiting_s(replica, rate) + replica.in_flight * IN_FLIGHT_S
+        return Offer(replica, queued_s + price * computing, queued_s)
 
 
 def waiting_s(replica: ReplicaView, rate: float) -> float:
     """Until what waits at a replica is computed, less what has been done of the oldest."""
     head_tokens = min(replica.head_tokens, replica.waiting_tokens)
     return replica.waiting_tokens / rate - min(head_tokens / rate, replica.head_s)
+
+
+def _agreed(offers: Sequence[Offer], alike: str) -> ReplicaView | None:
+    """The rendezvous, if what waits there costs no more than computing all elsewhere."""
+    if not alike:
+        return None
+    place = meeting_place(alike, [offer.replica for offer in offers])
+    queued_s = next(offer.queued_s for offer in offers if offer.replica is place)
+    return place if queued_s <= min(offer.seconds for offer in offers) + MOVE_S else None
 
 
 def _best(offers: Sequence[Offer], known: Known, prefix: str) -> ReplicaView:

@@ -8,6 +8,7 @@ from gateway.affinity.base import Level, Match
 from gateway.placement.base import Choice, Reason, ReplicaView, RequestView
 from gateway.placement.learned import Learned
 from gateway.placement.least_loaded import least_loaded
+from gateway.placement.rendezvous import meeting_place
 
 
 class SessionPlacement(Learned):
@@ -15,6 +16,8 @@ class SessionPlacement(Learned):
         self, request: RequestView, replicas: Sequence[ReplicaView], matches: Sequence[Match], now_ms: int
     ) -> Choice:
         known = self.known(request, replicas, matches, now_ms)
+        if request.alike:
+            return known.choice(meeting_place(request.alike, replicas), Reason.RENDEZVOUS)
         if known.home is None:
             return known.choice(least_loaded(replicas, request.prefix), Reason.LEAST_LOADED)
         home = next(replica for replica in replicas if replica.url == known.home)

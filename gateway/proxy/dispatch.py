@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.affinity.base import Level, Match
@@ -13,6 +13,7 @@ from gateway.errors import no_replica, upstream_timeout
 from gateway.guard.door import Caller
 from gateway.observe.metrics import Metrics
 from gateway.observe.records import Alternative, Placed
+from gateway.placement.base import RequestView
 from gateway.placement.health import Health
 from gateway.placement.holdings import resolve
 from gateway.placement.replica import Replica, Want
@@ -54,6 +55,7 @@ class Known:
     """All that were found, strongest first."""
     now_ms: int
     """When they were, by the clock that stamps bindings."""
+    view: RequestView
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +134,25 @@ class Dispatcher:
 
     async def _look_up(self, sending: Sending) -> Known:
         now_ms = self._bindings.clock_ms()
-        found = await self._bindings.find(sending.plan.lookup())
         members = self._pools.members(self._pools.route(sending.facts))
+        found = await self._bindings.find(sending.plan.lookup(), ask=not self._knows_newest(sending.plan, members))
         match, result = resolve(found, [view_of(replica, 0) for replica in members])
         self._metrics.lookups.labels(result.value).inc()
-        return Known(match, found.matches, now_ms)
+        view = sending.plan.view
+        if self._bindings.apart:
+            view = replace(view, alike=sending.facts.sticky)
+        return Known(match, found.matches, now_ms, view)
+
+    def _knows_newest(self, plan: Plan, members: Sequence[Replica]) -> bool:
+        """A client that stays at one gateway costs no round trip to the shared store."""
+        own = self._bindings.own(plan.newest_key) if plan.newest_key else None
+        return own is not None and any((own.replica, own.epoch) == (each.url, each.epoch) for each in members)
 
     async def _take_seat(self, sending: Sending, known: Known, tries: Tries, give_up_at: float) -> Seat | None:
         """A seat at the best replica, perhaps after waiting for one. None if no pool of the route has one to offer."""
-        plan, want = sending.plan, _want(sending, known.match, tries)
+        want = _want(sending, known.match, tries)
         while pool := self._pools.open_to(route := self._pools.route(sending.facts), want):
-            take = partial(pool.take, want, plan.view, known.matches, known.now_ms)
+            take = partial(pool.take, want, known.view, known.matches, known.now_ms)
             since = time.monotonic()
             seat = await pool.line.enter(want, route.priority, give_up_at - since, take)
             tries.queued_s += time.monotonic() - since

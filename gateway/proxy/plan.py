@@ -28,6 +28,13 @@ class Plan:
     """The client's session, scoped to its tenant; None if it names none."""
     chain: Chain
     view: RequestView
+    last_end: int | None = None
+    """The newest boundary that an earlier request of this conversation can have ended at: before the last answer."""
+
+    @property
+    def newest_key(self) -> str | None:
+        """A binding of this gateway's own under it is the newest that there is: nobody else has to be asked."""
+        return None if self.last_end is None else KeySpace(self.tenant).prefix(self.chain.links[self.last_end].id)
 
     def lookup(self) -> Sequence[LookupKey]:
         return lookup_keys(KeySpace(self.tenant), self.chain, self.session)
@@ -64,7 +71,17 @@ def plan_request(conversation: Conversation, headers: Mapping[str, str], tenant:
         session=tenant.hide(name) if name else None,
         chain=chain,
         view=_view(chain),
+        last_end=_last_end(conversation, chain),
     )
+
+
+def _last_end(conversation: Conversation, chain: Chain) -> int | None:
+    for index in range(len(conversation.messages) - 1, -1, -1):
+        message = conversation.messages[index]
+        if isinstance(message, dict) and message.get("role") == "assistant":
+            before = chain.first_message + index - 1
+            return before if before > chain.head else None
+    return None
 
 
 def _view(chain: Chain) -> RequestView:

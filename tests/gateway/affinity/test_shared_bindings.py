@@ -96,6 +96,24 @@ async def test_killed_and_back(eventually):
     await link.close()
 
 
+async def test_apart_only_when_others_write_and_the_store_is_away():
+    with embedded_redis() as url:
+        links = [StoreLink(RedisStore(url)) for _ in range(2)]
+        for link in links:
+            await link.start()
+        one, other = (over(link) for link in links)
+        await one.bind({"k": binding(NOW + 1)})
+        await one.find(wanted("k"))
+        await other.find(wanted("k"))
+        assert not any(each.apart for each in (one, other)), "while the store answers nobody is"
+    await one.find(wanted("k"))
+    await other.find(wanted("k"))
+    assert not one.apart, "it has seen no writes but its own"
+    assert other.apart
+    for link in links:
+        await link.close()
+
+
 async def test_reconnects_by_itself(redis_url, eventually):
     class Flaky(RedisStore):
         broken = True
@@ -165,3 +183,13 @@ async def test_stand_in_epochs_are_agreed_on(redis_url):
     await asyncio.gather(*(link.close() for link in links))
     alone = StandInEpochs(None, 1.0)
     assert await alone.current("http://r", 5) == await alone.current("http://r", 6) == "seen-5"
+
+
+async def test_ones_own_without_asking(shared, redis_url):
+    one, other = shared
+    await one.bind({"{t}:old": binding(NOW, "http://a")})
+    await other.bind({"{t}:longer": binding(NOW, "http://b")})
+    assert one.own("{t}:old") == binding(NOW, "http://a")
+    assert one.own("{t}:longer") is None
+    found = await one.find(wanted("{t}:longer", "{t}:old"), ask=False)
+    assert (found.shared, [match.binding.replica for match in found.matches]) == (True, ["http://a"])

@@ -38,7 +38,7 @@ FIELDS = ("model", "messages", "tools", "functions", "prompt", "user", "prompt_c
         b"[" * 10_000_000,
         b'{"a":' * 2_000_000,
         b"[" * 100_000 + b"]" * 100_000,
-        b'{"messages":' + b"[" * 990 + b"]" * 990 + b"}",
+        b'{"messages":' + b"[" * 1100 + b"]" * 1100 + b"}",
     ],
     ids=lambda raw: repr(raw[:12]),
 )

@@ -61,6 +61,14 @@ def test_session_keeps_its_home_however_busy():
     assert (changed.url, changed.reason, changed.cached_tokens) == ("a", Reason.SESSION, 0)
 
 
+def test_session_meets_while_gateways_are_apart():
+    policy = policy_named(PolicyName.SESSION, 2000)
+    request = RequestView("head", 1000, 400, alike="x")
+    choices = [choose(policy, [replica("a"), replica("b")], [match(home)], request) for home in "ab"]
+    assert choices[0].url == choices[1].url
+    assert {choice.reason for choice in choices} == {Reason.RENDEZVOUS}
+
+
 def test_session_starts_where_least_runs():
     policy = policy_named(PolicyName.SESSION, 2000)
     choice = choose(policy, [replica("a", 2), replica("b", 1)], [match("a", Level.HEAD)])

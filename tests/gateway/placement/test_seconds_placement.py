@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -129,6 +130,23 @@ def test_a_head_that_several_hold_is_used_at_the_idlest():
         choose([replica(url, waiting=9000 if url == busy else 0) for url in "ab"], by=by)
     choice = choose([replica("a", waiting=2000), replica("b"), replica("c")], [match("a", Level.HEAD, 400)], by=by)
     assert (choice.url, choice.reason, choice.cached_tokens) == ("b", Reason.HEAD, 400)
+
+
+@given(st.text(min_size=1), st.permutations(["a", "b", "c"]), st.sampled_from("abc"))
+def test_gateways_apart_agree_whatever_each_knows(alike, urls, known):
+    request = replace(REQUEST, alike=alike)
+    ones, others = [replica(url, recent=5000 * (url == "a")) for url in urls], [replica(url) for url in "abc"]
+    one, other = choose(ones, [match(known)], request), choose(others, request=request)
+    assert (one.url, one.reason) == (other.url, Reason.RENDEZVOUS)
+    assert one.cached_tokens == (900 if one.url == known else 0)
+
+
+def test_a_rendezvous_with_too_much_work_is_left():
+    request = replace(REQUEST, alike="x")
+    place = choose([replica(url) for url in "abc"], request=request).url
+    busy = [replica(url, waiting=20_000 if url == place else 0) for url in "abc"]
+    choice = choose(busy, request=request)
+    assert (choice.url != place, choice.reason) == (True, Reason.SECONDS)
 
 
 @given(st.text(min_size=1), st.permutations(["a", "b", "c", "d"]))

@@ -115,10 +115,27 @@ async def test_redis_killed_in_the_middle(engine, gateway):
         front = await gateway(*upstreams, redis_url=url)
         first = home_of(await front.chat(talk("A", 1)))
         assert (await front.info())["bindings"] == "shared"
-    assert home_of(await front.chat(talk("A", 2))) == first
+    assert home_of(await front.chat(talk("A", 2))) == first  # known here, so it is the write that finds Redis gone
     assert home_of(await front.chat(talk("A", 3))) == first
     assert (await front.info())["bindings"] == "fallback"
-    assert await front.metric("binding_lookups_total", result="fallback") == 2
+    assert await front.metric("binding_lookups_total", result="fallback") == 1
+
+
+async def test_a_client_that_stays_costs_no_round_trip(engine, gateway, redis_url, eventually):
+    """Each turn writes when its answer begins and when it ends; only the first is looked up."""
+    upstream = await engine()
+    fronts = [await gateway(upstream, redis_url=redis_url) for _ in range(2)]
+    calls = []
+    for turn in (1, 2, 3):
+        before = await fronts[0].metric("redis_seconds_count")
+        await fronts[0].chat(talk("A", turn))
+
+        async def written(before=before, least=2 + (turn == 1)):
+            return await fronts[0].metric("redis_seconds_count") >= before + least
+
+        await eventually(written)
+        calls.append(await fronts[0].metric("redis_seconds_count") - before)
+    assert calls[1] == calls[2] == calls[0] - 1
 
 
 async def test_redis_absent_from_the_start(engine, gateway):
