@@ -29,7 +29,7 @@ from gateway.dialects.fim import Fim
 from gateway.dialects.messages.count import CountTokens
 from gateway.dialects.messages.translator import Messages
 from gateway.dialects.responses.dialect import Responses
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, internal_error
 from gateway.guard.door import Door
 from gateway.guard.key_store import KeyRing, open_keys
 from gateway.guard.limits import Limiter
@@ -261,5 +261,4 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _internal_error(request: Request, _: Exception) -> Response:
-    error = GatewayError("The gateway failed; its log says why.", code="internal_error", status=500)
-    return await _gateway_error(request, error)
+    return await _gateway_error(request, internal_error())

@@ -86,3 +86,7 @@ def upstream_died(replica: str) -> GatewayError:
 
 def shutting_down() -> GatewayError:
     return GatewayError("This gateway is shutting down.", code="shutting_down", status=503, retry_after_s=1)
+
+
+def internal_error() -> GatewayError:
+    return GatewayError("The gateway failed; its log says why.", code="internal_error", status=500)

@@ -10,7 +10,6 @@ from gateway.affinity.keys import KeySpace, LookupKey, bind_keys, lookup_keys, s
 from gateway.canonical.chain import Chain
 from gateway.canonical.growing import GrowingChains
 from gateway.dialects.base import Conversation
-from gateway.errors import invalid_json
 from gateway.guard.tenant import Tenant
 from gateway.placement.base import RequestView
 
@@ -59,11 +58,8 @@ class Plan:
 
 
 def plan_request(conversation: Conversation, headers: Mapping[str, str], tenant: Tenant) -> Plan:
-    """GatewayError `invalid_json` for what is nested too deeply; whatever else is odd goes upstream."""
-    try:
-        chain = _CHAINS.chain(tenant.scope, conversation)
-    except RecursionError:
-        raise invalid_json("is nested too deeply") from None
+    """RecursionError for what is nested too deeply; whatever else is odd goes upstream."""
+    chain = _CHAINS.chain(tenant.scope, conversation)
     name = session_name(conversation, headers)
     return Plan(
         model=conversation.model,

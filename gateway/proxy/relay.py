@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,15 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from gateway.affinity.bindings import Bindings
-from gateway.errors import ClientGone, GatewayError, shutting_down, upstream_died, upstream_timeout
+from gateway.errors import (
+    ClientGone,
+    GatewayError,
+    internal_error,
+    invalid_json,
+    shutting_down,
+    upstream_died,
+    upstream_timeout,
+)
 from gateway.guard.door import Caller, Door
 from gateway.guard.streams import Place, Streams
 from gateway.observe.observation import CLIENT_GONE, INTERNAL_ERROR, Observation, Observations
@@ -27,6 +36,9 @@ from gateway.proxy.rewriting import Rewriting
 from gateway.proxy.upstream import Silent, Unreachable
 from gateway.proxy.usage import UsageTap
 from gateway.retention.keeper import Keeper, Turn
+from gateway.routing.facts import Facts
+
+log = logging.getLogger("sapwood.gateway")
 
 STREAM_HEADERS = ((b"content-type", STREAM_TYPE.encode()), (b"cache-control", b"no-cache"))
 
@@ -93,36 +105,50 @@ class Relay:
             error = CLIENT_GONE
         except GatewayError as refused:
             error = refused.code
-            await send_error(reply, refused, self._reader.refuse(as_failure(refused)), intake)
+            await self._refuse(refused, reply, intake)
         except asyncio.CancelledError:  # only by the server, when its time to drain is over
             ending = shutting_down()
             error = ending.code
-            if reply.status is None:
-                await send_error(reply, ending, self._reader.refuse(as_failure(ending)), intake)
+            await self._refuse(ending, reply, intake)
+        except Exception:
+            log.exception("%s failed", self._path)
+            await self._refuse(internal_error(), reply, intake)
+            if reply.status is not None and not reply.ended:
+                raise  # without an end: the server cuts the connection, and the client sees that it is short
         finally:
             if place is not None:
                 place.free()
             seen.end(reply.status, error)
 
+    async def _refuse(self, error: GatewayError, reply: Reply, intake: Intake) -> None:
+        if reply.status is None:
+            await send_error(reply, error, self._reader.refuse(as_failure(error)), intake)
+
     async def _read(self, scope: Scope, caller: Caller, intake: Intake, seen: Observation) -> Ask:
         headers: RawHeaders = scope["headers"]
         body = await intake.read(headers, self._settings.max_body_bytes, self._settings.client_timeout_s)
         since = time.monotonic()
-        inbound = self._reader.read(body)
-        named = Headers(raw=list(headers))
-        plan = plan_request(inbound.conversation, named, caller.tenant)
-        facts = facts_of(plan, named, caller)
-        revised = self._rewriting.revise(inbound, plan, facts)
-        if revised is not inbound:
-            inbound = revised
-            plan = plan_request(inbound.conversation, named, caller.tenant)
-            facts = facts_of(plan, named, caller)
+        try:
+            inbound, plan, facts = self._understand(body, Headers(raw=list(headers)), caller)
+        except RecursionError:
+            raise invalid_json("is nested too deeply") from None
         seen.asked(plan)
         await self._door.take(caller, plan.view.tokens)
         query = "" if inbound.translated else scope["query_string"].decode("latin-1")
         target = inbound.target + (f"?{query}" if query else "")
         passed = seen.to_upstream(headers if caller.key is None else without_credentials(headers))
         return Ask(caller, inbound, Sending(target, passed, inbound.body, plan, facts, since), seen)
+
+    def _understand(self, body: bytes, headers: Headers, caller: Caller) -> tuple[Inbound, Plan, Facts]:
+        """GatewayError for what can't be read; RecursionError for what is nested too deeply."""
+        inbound = self._reader.read(body)
+        plan = plan_request(inbound.conversation, headers, caller.tenant)
+        facts = facts_of(plan, headers, caller)
+        revised = self._rewriting.revise(inbound, plan, facts)
+        if revised is inbound:
+            return inbound, plan, facts
+        plan = plan_request(revised.conversation, headers, caller.tenant)
+        return revised, plan, facts_of(plan, headers, caller)
 
     async def _serve(self, ask: Ask, reply: Reply) -> str | None:
         """The code of an error that came after the answer had begun; None if all went well."""

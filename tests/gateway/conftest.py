@@ -234,9 +234,11 @@ class RunningGateway:
         return next(r for r in (await self.info())["replicas"] if r["url"] == url)
 
     async def metric(self, name, **labels):
-        """The sum of a metric's samples that carry the labels."""
-        total = 0.0
-        for line in (await self.http.get("/metrics")).text.splitlines():
+        """The sum of a metric's samples that carry the labels; it must be one that there is."""
+        total, text = 0.0, (await self.http.get("/metrics")).text
+        families = re.findall(r"# TYPE sapwood_gateway_(\w+)", text)
+        assert any(name.startswith(family) for family in families), f"no metric is named {name}"
+        for line in text.splitlines():
             if re.match(rf"sapwood_gateway_{name}[{{ ]", line) and all(f'{k}="{v}"' in line for k, v in labels.items()):
                 total += float(line.rsplit(" ", 1)[1])
         return total

@@ -71,7 +71,7 @@ async def balanced(front, *upstreams):
         replica = await front.replica(upstream.url)
         if (replica["in_flight"], replica["waiting_tokens"]) != (0, 0):
             return False
-    names = ("in_flight", "streams", "queued")
+    names = ("in_flight", "streams", "queue_waiting")
     return not any([await front.metric(name) for name in names])
 
 
