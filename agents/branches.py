@@ -8,19 +8,25 @@ losers are cancelled the moment one passes. The user's folder sees nothing but t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 
+from agents.cut import cut
+from agents.events import Kind
 from agents.loop import Loop
+from agents.prompts import prompt
 from agents.session import Session
 from agents.shadow import Shadow, ShadowError
-from agents.state import Status
-from agents.workplace import Workplace
+from agents.state import Origin, Status
+from agents.verdict import Verdict, failures_of
+from agents.workplace import Furnish, Workplace
 
+PATCH_LIMIT = 4000
+"""Characters of a failed branch's changes that the next round sees."""
 TOOL_PROCESSES = 2
 """Tool processes that run at a time, over all branches."""
 
@@ -31,45 +37,86 @@ class Winner:
     patch: str
 
 
-async def race(
-    trunk: Loop, shadow: Shadow, count: int, slots: anyio.CapacityLimiter
+async def rounds(
+    trunk: Loop, shadow: Shadow, count: int, most: int, furnish: Furnish
 ) -> tuple[Winner | None, list[Session]]:
-    """Fork `trunk` into `count` branches and run them; the winner (if any) and every branch's session."""
-    first = 1 + _forks_so_far(trunk.session)
-    sessions = [trunk.session.fork(f"b{number}") for number in range(first, first + count)]
-    winners: list[Winner] = []
-    try:
-        async with anyio.create_task_group() as group:
-            for place, session in enumerate(sessions):
-                seed = None if trunk.seed is None else trunk.seed + first + place
-                loop = replace(trunk, session=session, seed=seed)
-
-                def won(patch: str, session: Session = session) -> None:
-                    if not winners:
-                        winners.append(Winner(session, patch))
-                    group.cancel_scope.cancel()
-
-                group.start_soon(partial(_branch, loop, shadow, slots, won))
-    except ExceptionGroup as several:  # such as a full disk, under every session file at once
-        raise several.exceptions[0] from None
-    return (winners[0] if winners else None), sessions
+    """Race `count` branches, up to `most` times: a later round is told how far the best one of the round before got."""
+    everyone: list[Session] = []
+    hint: str | None = None
+    for _ in range(most):
+        race = Race(trunk, shadow, furnish, hint)
+        winner = await race.run(count)
+        everyone += race.sessions
+        if winner or not race.failures or trunk.budget.exhausted(trunk.state):
+            return winner, everyone
+        hint = min(race.failures, key=lambda failure: failure.failed).told()
+    return None, everyone
 
 
-async def _branch(loop: Loop, shadow: Shadow, slots: anyio.CapacityLimiter, won: Callable[[str], None]) -> None:
-    label = loop.state.id.rpartition(".")[2]
-    place = Workplace(partial(shadow.worktree, label), slots, shadow.folder)
-    try:
-        async with place:
-            status = await replace(loop, toolbox=place).run()
-        if status is Status.SOLVED and place.tree:
-            won(await anyio.to_thread.run_sync(shadow.diff, place.tree))
-    except (ShadowError, OSError) as error:  # this branch is lost (disk full, git failed), the others go on
-        loop.session.rest(Status.NOT_SOLVED, str(error))
-    finally:
-        if loop.state.status is Status.RUNNING:
-            loop.session.rest(Status.CANCELLED, "another branch passed first, or the run was stopped")
-        if place.tree:
-            shadow.remove(place.tree)
+@dataclass(frozen=True)
+class Failed:
+    """A branch that ended with failing tests."""
+
+    failed: int
+    tests: str
+    patch: str
+
+    def told(self) -> str:
+        patch = cut(self.patch, PATCH_LIMIT) or "(nothing was changed)"
+        return prompt("second_round", patch=patch, output=self.tests)
+
+
+class Race:
+    """Branches that all begin where `trunk` rests, each told `hint` first."""
+
+    def __init__(self, trunk: Loop, shadow: Shadow, furnish: Furnish, hint: str | None) -> None:
+        self._trunk, self._shadow, self._furnish, self._hint = trunk, shadow, furnish, hint
+        self._winner: Winner | None = None
+        self.sessions: list[Session] = []
+        self.failures: list[Failed] = []
+
+    async def run(self, count: int) -> Winner | None:
+        trunk = self._trunk
+        first = 1 + _forks_so_far(trunk.session)
+        self.sessions = [trunk.session.fork(f"b{number}") for number in range(first, first + count)]
+        try:
+            async with anyio.create_task_group() as group:
+                for place, session in enumerate(self.sessions):
+                    seed = None if trunk.seed is None else trunk.seed + first + place
+                    group.start_soon(self._branch, replace(trunk, session=session, seed=seed), group.cancel_scope)
+        except ExceptionGroup as several:  # such as a full disk, under every session file at once
+            raise several.exceptions[0] from None
+        return self._winner
+
+    async def _branch(self, loop: Loop, race: anyio.CancelScope) -> None:
+        label = loop.state.id.rpartition(".")[2]
+        place = Workplace(partial(self._shadow.worktree, label), self._furnish)
+        try:
+            if self._hint:
+                loop.session.append(Kind.MESSAGE, message={"role": "user", "content": self._hint}, origin=Origin.TESTS)
+            async with place:
+                status = await replace(loop, toolbox=place).run()
+            await self._judge(loop.session, status, place, race)
+        except (ShadowError, OSError) as error:  # this branch is lost (disk full, git failed), the others go on
+            loop.session.rest(Status.NOT_SOLVED, str(error))
+        finally:
+            if loop.state.status is Status.RUNNING:
+                loop.session.rest(Status.CANCELLED, "another branch passed first, or the run was stopped")
+            if place.tree:
+                self._shadow.remove(place.tree)
+
+    async def _judge(self, session: Session, status: Status, place: Workplace, race: anyio.CancelScope) -> None:
+        if place.tree is None:
+            return
+        verdict = session.state.tested
+        if status is Status.SOLVED:
+            patch = await anyio.to_thread.run_sync(self._shadow.diff, place.tree)
+            self._winner = self._winner or Winner(session, patch)
+            race.cancel()
+        elif verdict and verdict["verdict"] == Verdict.FAILED:
+            patch = await anyio.to_thread.run_sync(self._shadow.diff, place.tree)
+            failures = len(failures_of(verdict["data"])) or sys.maxsize
+            self.failures.append(Failed(failures, verdict["text"], patch))
 
 
 def _forks_so_far(session: Session) -> int:

@@ -5,13 +5,16 @@ where they are kept is `agents.session`'s.
 
     open       a new session: task, model, tools, first messages (everything frozen for its life)
     fork       a branch: parent session and how many of its events it shares
-    message    a user message added by the agent
+    message    a user message, from a person or from the agent
     ask        a model turn is about to be requested
     reply      the model's turn, exactly as it will be sent back
     fail       the model turn did not arrive
+    approve    what a person said to a call that needs a word
     call       a tool is about to run
     result     what the tool said (already cut)
     verify     the tests, run by the agent itself
+    compact    the conversation so far, replaced by a summary of it
+    model      another model from here on
     status     where the session came to rest
     resume     somebody picked it up again
 """
@@ -34,9 +37,12 @@ class Kind(StrEnum):
     ASK = "ask"
     REPLY = "reply"
     FAIL = "fail"
+    APPROVE = "approve"
     CALL = "call"
     RESULT = "result"
     VERIFY = "verify"
+    COMPACT = "compact"
+    MODEL = "model"
     STATUS = "status"
     RESUME = "resume"
 

@@ -7,22 +7,36 @@ for ever.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from agents import compaction
+from agents.budget import Budget
 from agents.cut import cut
 from agents.events import Kind
+from agents.execute import execute
+from agents.gate import Gate, Open
+from agents.hold import Hold, NoHold
 from agents.model import Dropped, Model, ModelError, Refused
 from agents.profiles.base import Ask, Fork, Profile, Rest, Say, Step, Verify
+from agents.prompts import prompt
 from agents.session import Session
-from agents.state import Call, State, Status
-from agents.toolbox import Fault, Toolbox, ToolResult
+from agents.state import Call, Origin, State, Status
+from agents.stuck import circle
+from agents.toolbox import Toolbox
 from agents.verdict import judge
 from agents.view import View
 
 MAX_FAULTS = 3
 """Calls in a row that could not be run before the session stops."""
+MAX_NUDGES = 2
+"""Circles that are broken before the session stops."""
+
+
+@dataclass(frozen=True)
+class Compact:
+    """Replace the history by a summary of it."""
 
 
 @dataclass
@@ -32,8 +46,13 @@ class Loop:
     toolbox: Toolbox
     profile: Profile
     view: View
-    max_turns: int = 50
+    budget: Budget = field(default_factory=Budget)
+    gate: Gate = field(default_factory=Open)
+    hold: Hold = field(default_factory=NoHold)
+    news: Sequence[str] = ()
+    """What happened outside since the run began; it only grows. Said to the model as it comes."""
     seed: int | None = None
+    told: int = 0
 
     async def run(self) -> Status:
         """Until the session comes to rest; RUNNING when the profile wants to branch here."""
@@ -42,13 +61,15 @@ class Loop:
                 await self._take(step)
         except ModelError as error:
             self._failed(error)
+        if self.state.status is not Status.RUNNING:
+            await self.hold.release(self.state.lineage)
         return self.state.status
 
     @property
     def state(self) -> State:
         return self.session.state
 
-    def _next(self) -> Step | Call | None:
+    def _next(self) -> Step | Call | Compact | None:
         state = self.state
         if state.status is not Status.RUNNING:
             return None
@@ -56,21 +77,35 @@ class Loop:
             return state.pending[0]
         if state.faults >= MAX_FAULTS:
             return Rest(Status.NOT_SOLVED, f"{state.faults} unusable replies in a row: {_last_text(state)}")
+        if state.messages[-1]["role"] == "tool" and (repeated := circle(state)):
+            return _against(repeated, state)
+        if new := self.news[self.told :]:
+            self.told += len(new)
+            return Say("\n".join(new), Origin.NEWS)
         step = self.profile.next(state)
         if isinstance(step, Fork):
             return None
-        if isinstance(step, Ask) and state.turns_used >= self.max_turns:
-            return Rest(Status.BUDGET, f"{self.max_turns} turns were not enough: --resume {state.id} goes on")
-        return step
+        return self._affordable(step) if isinstance(step, Ask) else step
 
-    async def _take(self, step: Step | Call) -> None:
+    def _affordable(self, step: Ask) -> Step | Compact:
+        if why := self.budget.exhausted(self.state):
+            return Rest(Status.BUDGET, f"{why}: --resume {self.state.id} goes on")
+        if not compaction.due(self.state):
+            return step
+        if compaction.possible(self.state):
+            return Compact()
+        return Rest(Status.BUDGET, "the model's context is full, and a summary would not make it shorter")
+
+    async def _take(self, step: Step | Call | Compact) -> None:
         match step:
             case Call():
                 await self._execute(step)
             case Ask():
                 await self._ask(step)
-            case Say(text):
-                self.session.append(Kind.MESSAGE, message={"role": "user", "content": text})
+            case Compact():
+                await self.compact()
+            case Say(text, origin):
+                self.session.append(Kind.MESSAGE, message={"role": "user", "content": text}, origin=origin)
             case Verify():
                 await self._verify()
             case Rest(status, reason):
@@ -78,40 +113,48 @@ class Loop:
 
     async def _ask(self, step: Ask) -> None:
         state = self.state
+        number = len(state.turns) + 1
         choice = {"type": "function", "function": {"name": step.tool}} if step.tool else "auto"
-        self.session.append(Kind.ASK, turn=len(state.turns) + 1, tool_choice=choice, seed=self.seed)
-        reply = await self.model.complete(self._request(choice), state.id, len(state.turns) + 1)
+        self.session.append(Kind.ASK, turn=number, tool_choice=choice, seed=self.seed)
+        request = self._request(state.messages, choice)
+        reply = await self.model.complete(
+            request, state.lineage, number, lambda delta: self.view.delta(state.id, delta)
+        )
         self.session.append(Kind.REPLY, message=reply.message, finish_reason=reply.finish_reason, cost=reply.cost)
-        self.view.turn(state.id, state.turns[-1])
+        self._spent()
 
-    def _request(self, choice: Any) -> dict[str, Any]:
+    async def compact(self) -> None:
+        """Ask for a summary behind the whole history, which costs the history's cached prefix nothing; then go on
+        from the beginning and that summary.
+        """
+        state = self.state
+        question = [*state.messages, {"role": "user", "content": prompt("compact_ask")}]
+        number = len(state.turns) + 1
+        reply = await self.model.complete(self._request(question, "none"), state.lineage, number)
+        summary = str(reply.message.get("content") or "").strip()
+        if not summary:
+            self.session.rest(Status.BUDGET, "the model's context is nearly full, and it wrote no summary")
+            return
+        said = {"role": "assistant", "content": summary}, {"role": "user", "content": prompt("compact_go_on")}
+        self.session.append(Kind.COMPACT, messages=said, cost=reply.cost)
+        self._spent()
+        self.view.note("the conversation was summarised to make room")
+
+    def _spent(self) -> None:
+        turn = self.state.turns[-1]
+        self.budget.spend(turn)
+        self.view.turn(self.state.id, turn)
+
+    def _request(self, messages: list[dict[str, Any]], choice: Any) -> dict[str, Any]:
         opened = self.state.opened
-        request: dict[str, Any] = {"model": opened["model"], "messages": self.state.messages}
+        request: dict[str, Any] = {"model": self.state.model, "messages": messages}
         if opened["tools"]:
             request |= {"tools": opened["tools"], "tool_choice": choice}
         request |= opened["sampling"]
         return request if self.seed is None else request | {"seed": self.seed}
 
     async def _execute(self, call: Call) -> None:
-        arguments, result = None, None
-        if self.state.finish_reason == "length":
-            result = ToolResult("Not run: the reply was cut off. Make it shorter.", True, None, Fault.CUT)
-        else:
-            arguments, result = _arguments_of(call)
-        if arguments is not None:
-            self.session.append(Kind.CALL, call=call.id, name=call.name)
-            bound = self.state.opened["bound"].get(call.name, {})
-            result = await self.toolbox.call(call.name, arguments | bound)
-        assert result is not None
-        self.session.append(
-            Kind.RESULT,
-            call=call.id,
-            text=cut(result.text, self.state.opened["output_limit"]),
-            is_error=result.is_error,
-            data=result.data,
-            fault=result.fault,
-        )
-        self.view.tool(self.state.id, call.name, result)
+        await execute(call, self.session, self.toolbox, self.gate, self.hold, self.view)
 
     async def _verify(self) -> None:
         tests = self.state.opened["tests"]
@@ -129,19 +172,10 @@ class Loop:
         self.session.rest(status, f"{error}{hint}")
 
 
-def _arguments_of(call: Call) -> tuple[dict[str, Any] | None, ToolResult | None]:
-    """The arguments as an object, or the error result that tells the model what is wrong with them."""
-    try:
-        arguments = json.loads(call.arguments or "{}")
-        problem = "" if isinstance(arguments, dict) else "they are not a JSON object"
-    except RecursionError:
-        arguments, problem = None, "they are nested too deeply"
-    except ValueError as error:
-        arguments, problem = None, str(error)
-    if not problem:
-        return arguments, None
-    text = f"The arguments of {call.name} cannot be read: {problem}. Nothing was run; call it again."
-    return None, ToolResult(text, True, None, Fault.MALFORMED)
+def _against(repeated: str, state: State) -> Say | Rest:
+    if state.nudges >= MAX_NUDGES:
+        return Rest(Status.NOT_SOLVED, f"the model goes round in circles: {repeated}")
+    return Say(prompt("circle", repeated=repeated), Origin.NUDGE)
 
 
 def _last_text(state: State) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -23,11 +23,15 @@ import anyio
 import httpx
 
 from agents.state import Call, Message
-from agents.stream import Accumulator, cached_tokens, count
+from agents.stream import Accumulator, Delta, cached_tokens, count
 
 RETRY_DELAYS = (0.2, 0.6)
 """Seconds before the second and third try."""
 _TIMEOUT = httpx.Timeout(600, connect=10)
+_CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
+"""Where servers say how long a conversation may be, in the entries of `GET /models`."""
+
+Listener = Callable[[Delta], None]
 
 
 class ModelError(Exception):
@@ -71,10 +75,25 @@ class Assistant:
         return {name: getattr(self, name) for name in names}
 
 
+@dataclass(frozen=True)
+class Listed:
+    """A model that the endpoint lists."""
+
+    name: str
+    context: int | None = None
+    """Tokens, prompt and answer together, where the server says so."""
+
+
 class Model(Protocol):
     """What the loop needs of a model."""
 
-    async def complete(self, request: Mapping[str, Any], session: str, turn: int) -> Assistant: ...
+    async def complete(
+        self, request: Mapping[str, Any], session: str, turn: int, hear: Listener = ...
+    ) -> Assistant: ...
+
+
+def ignore(_: Delta) -> None:
+    """Nobody listens to the stream."""
 
 
 class ChatModel:
@@ -87,7 +106,7 @@ class ChatModel:
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         limits = httpx.Limits(max_connections=None)
         loopback = urlsplit(self.base_url).hostname in ("127.0.0.1", "localhost", "::1")
-        self._http = httpx.AsyncClient(
+        self.http = httpx.AsyncClient(
             headers=headers, timeout=_TIMEOUT, limits=limits, transport=transport, trust_env=not loopback
         )
 
@@ -97,38 +116,45 @@ class ChatModel:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._http.aclose()
+        await self.http.aclose()
 
-    async def first_model(self) -> str:
-        """The id of the first model of `GET /models`."""
-        response = await self._send(self._http.build_request("GET", f"{self.base_url}/models", timeout=10))
+    async def models(self) -> list[Listed]:
+        """What `GET /models` lists, which must be something."""
+        response = await self._send(self.http.build_request("GET", f"{self.base_url}/models", timeout=10))
         try:
             body = json.loads(await response.aread())
-            models = body["data"] if isinstance(body, dict) else body
-            return str(models[0]["id"])
-        except (ValueError, LookupError, TypeError, RecursionError, httpx.RequestError) as error:
+            listed = [_listed(entry) for entry in (body["data"] if isinstance(body, dict) else body)]
+            return [listed[0], *listed[1:]]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, httpx.RequestError) as error:
             raise Refused(200, None, f"{self.base_url}/models lists no model: give one with --model") from error
         finally:
             await response.aclose()
+
+    async def listed(self, name: str) -> Listed | None:
+        """What `GET /models` says of one model; never an error."""
+        try:
+            return next((found for found in await self.models() if found.name == name), None)
+        except ModelError:
+            return None
 
     async def parameters(self) -> float | None:
         """How many parameters the model has, where the server's /info says so; never an error."""
         root = self.base_url.removesuffix("/v1")
         try:
-            info = (await self._http.get(f"{root}/info", timeout=2)).json()
+            info = (await self.http.get(f"{root}/info", timeout=2)).json()
             return float(info["parameters"])
         except (httpx.HTTPError, ValueError, LookupError, TypeError, RecursionError):
             return None
 
-    async def complete(self, request: Mapping[str, Any], session: str, turn: int) -> Assistant:
+    async def complete(self, request: Mapping[str, Any], session: str, turn: int, hear: Listener = ignore) -> Assistant:
         """Ask for one turn. `request`: a chat-completions body without the stream fields."""
         body = json.dumps({**request, "stream": True, "stream_options": {"include_usage": True}}).encode()
         headers = {"content-type": "application/json", "x-sapwood-session": session}
         url = f"{self.base_url}/chat/completions"
         began = time.monotonic()
-        response = await self._send(self._http.build_request("POST", url, content=body, headers=headers))
+        response = await self._send(self.http.build_request("POST", url, content=body, headers=headers))
         try:
-            return await _read(response, began, turn)
+            return await _read(response, began, turn, hear)
         finally:
             # A cancelled branch closes its stream here, which tells the server to stop generating.
             with anyio.CancelScope(shield=True):
@@ -147,7 +173,7 @@ class ChatModel:
     async def _try(self, request: httpx.Request) -> httpx.Response | ModelError:
         """The response, or an error worth another try; anything else is raised."""
         try:
-            response = await self._http.send(request, stream=True)
+            response = await self.http.send(request, stream=True)
         except (httpx.RequestError, httpx.InvalidURL) as error:
             return Unreachable(f"no answer from {self.base_url}: {str(error) or type(error).__name__}")
         if response.is_success:
@@ -162,7 +188,7 @@ class ChatModel:
         raise Refused(status, code, message)
 
 
-async def _read(response: httpx.Response, began: float, turn: int) -> Assistant:
+async def _read(response: httpx.Response, began: float, turn: int, hear: Listener) -> Assistant:
     heard, first, complete = Accumulator(), None, False
     try:
         async for chunk in _chunks(response):
@@ -170,8 +196,9 @@ async def _read(response: httpx.Response, began: float, turn: int) -> Assistant:
                 complete = True
                 break
             _raise_if_error(chunk, heard)
-            if heard.feed(chunk) and first is None:
-                first = time.monotonic()
+            for delta in heard.feed(chunk):
+                first = first or time.monotonic()
+                hear(delta)
     except (AttributeError, TypeError, ValueError) as error:
         raise Dropped(f"the stream is not chat completions: {error}", "".join(heard.content)) from error
     except httpx.RequestError as error:
@@ -181,6 +208,11 @@ async def _read(response: httpx.Response, began: float, turn: int) -> Assistant:
         raise Dropped("the stream ended before the turn did", "".join(heard.content))
     ended = time.monotonic()
     return _assistant(heard, turn, (first or ended) - began, ended - began)
+
+
+def _listed(entry: Any) -> Listed:
+    known = (entry.get(field) for field in _CONTEXT_FIELDS)
+    return Listed(str(entry["id"]), next((size for size in known if isinstance(size, int) and size > 0), None))
 
 
 def _assistant(heard: Accumulator, turn: int, ttft: float, seconds: float) -> Assistant:

@@ -31,17 +31,7 @@ class Report:
         return {name: _sum(getattr(turn, name) for turn in every) for name in ("prompt", "cached", "computed")}
 
     def as_json(self) -> dict[str, Any]:
-        turns = [
-            {"branch": name, "turn": turn.number, "calls": list(turn.calls), "prompt_tokens": turn.prompt}
-            | {
-                "cached_tokens": turn.cached,
-                "computed_tokens": turn.computed,
-                "completion_tokens": turn.completion,
-            }
-            | {"ttft_ms": round(turn.ttft * 1000, 1), "tokens_per_second": turn.tokens_per_second}
-            for name, own in self.turns.items()
-            for turn in own
-        ]
+        turns = [{"branch": name, **turn.as_json()} for name, own in self.turns.items() for turn in own]
         return {
             "status": self.status.value,
             "reason": self.reason,

@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import secrets
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from typing import Any, Self
 from agents.events import VERSION, BadSession, Event, Kind, decode_all, encode
 from agents.state import State, Status
 
+_BRANCH = re.compile(r"\.b\d+$")
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
 
@@ -76,6 +78,30 @@ class Session:
         child = Session(self.path.with_name(f"{identity}.jsonl"), copy.deepcopy(self.state), self.count)
         child.append(Kind.FORK, version=VERSION, id=identity, parent=self.state.id, event=self.count)
         return child
+
+    @property
+    def is_branch(self) -> bool:
+        """One of several attempts of a run; a fork that a person made is none."""
+        return bool(_BRANCH.search(self.state.id))
+
+    @classmethod
+    def fork_at(cls, folder: Path, identity: str, event: int | None = None) -> Session:
+        """A fork of a session, finished or not, after its first `event` events (default: all of them).
+
+        Raises BadSession where there are fewer, or where a call would be left without its result.
+        """
+        path = path_of(folder, identity)
+        parent = cls(path)
+        for found, _ in _read(path):
+            if parent.count == event:
+                break
+            parent._take(found, folder)
+        if event is not None and parent.count > event:
+            raise BadSession(f"event {event} of {identity} is its parent's: --fork {parent.state.parent}@{event}")
+        if not parent.count or (event is not None and parent.count < event):
+            raise BadSession(f"session {identity} has {parent.count} events: --fork {identity}@N with N from 1 to that")
+        label = next(f"f{n}" for n in range(1, sys.maxsize) if not (folder / f"{identity}.f{n}.jsonl").exists())
+        return parent.fork(label)
 
     def append(self, kind: Kind, **data: Any) -> None:
         event = Event(kind, data, time.time())

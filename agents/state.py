@@ -22,6 +22,10 @@ class Status(StrEnum):
     """Done, and the tests pass."""
     UNVERIFIED = "unverified"
     """The model says done; there was no test to agree."""
+    ANSWERED = "answered"
+    """The model answered, and there was nothing that tests could judge."""
+    WAITING = "waiting"
+    """A call waits for a person's word."""
     NOT_SOLVED = "not_solved"
     MODEL_FAILED = "model_failed"
     """Unreachable, refused or dropped: the same turn can be asked again."""
@@ -35,7 +39,18 @@ class Status(StrEnum):
         return _EXIT.get(self, 1)
 
 
-_EXIT = {Status.SOLVED: 0, Status.MODEL_FAILED: 3, Status.BUDGET: 4, Status.INTERRUPTED: 130}
+_EXIT = {Status.SOLVED: 0, Status.ANSWERED: 0, Status.MODEL_FAILED: 3, Status.BUDGET: 4, Status.INTERRUPTED: 130}
+
+
+class Origin(StrEnum):
+    """Who a user message is from."""
+
+    PERSON = "person"
+    TESTS = "tests"
+    NUDGE = "nudge"
+    """The agent, against a model that goes round in circles."""
+    NEWS = "news"
+    """Something changed outside the conversation: a server's tools, an edit taken back."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,18 @@ class Turn:
         decoding = self.seconds - self.ttft
         return None if not self.completion or self.completion < 2 or decoding <= 0 else (self.completion - 1) / decoding
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "turn": self.number,
+            "calls": list(self.calls),
+            "prompt_tokens": self.prompt,
+            "cached_tokens": self.cached,
+            "computed_tokens": self.computed,
+            "completion_tokens": self.completion,
+            "ttft_ms": round(self.ttft * 1000, 1),
+            "tokens_per_second": self.tokens_per_second,
+        }
+
 
 @dataclass
 class State:
@@ -86,20 +113,42 @@ class State:
     reason: str = ""
     verdict: dict[str, Any] | None = None
     """The newest `verify` event, until something else happens; None when the tests must run again."""
-    verified: bool = False
+    tested: dict[str, Any] | None = None
+    """The newest `verify` event, whatever happened since."""
     finish_reason: str | None = None
     refused: bool = False
     """The newest tool result is an error."""
+    errors: int = 0
+    """Error results in a row."""
     turns_used: int = 0
     """Turns since the session was opened or resumed: what the budget counts."""
     faults: int = 0
     """Malformed, unknown or timed-out calls and cut replies in a row."""
     rejections: int = 0
     """Times the tests turned down finished work since opened or resumed."""
+    nudges: int = 0
+    """Times the agent had to break a circle since opened or resumed."""
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By call: what a person said to it."""
+    task_at: int = 0
+    """Where in `messages` the newest words of a person are."""
+    kept: int = 0
+    """Messages right after a compaction, which another one could not make shorter; 0 before the first."""
+    compactions: int = 0
+    switched: str | None = None
 
     @property
     def tools(self) -> list[dict[str, Any]]:
         return list(self.opened.get("tools", []))
+
+    @property
+    def model(self) -> str:
+        return self.switched or str(self.opened["model"])
+
+    @property
+    def lineage(self) -> str:
+        """The session's name towards the gateway: a compacted conversation goes on as a branch of its beginning."""
+        return f"{self.id}.c{self.compactions}" if self.compactions else self.id
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -112,6 +161,7 @@ class State:
 def _open(state: State, data: dict[str, Any]) -> None:
     state.id, state.opened = data["id"], data
     state.messages.extend(data["messages"])
+    state.task_at = len(state.messages) - 1
 
 
 def _fork(state: State, data: dict[str, Any]) -> None:
@@ -123,6 +173,10 @@ def _fork(state: State, data: dict[str, Any]) -> None:
 def _message(state: State, data: dict[str, Any]) -> None:
     state.messages.append(data["message"])
     state.verdict = None
+    origin = data.get("origin", Origin.TESTS)
+    state.nudges += origin == Origin.NUDGE
+    if origin == Origin.PERSON:
+        state.task_at = len(state.messages) - 1
 
 
 def _reply(state: State, data: dict[str, Any]) -> None:
@@ -142,13 +196,30 @@ def _result(state: State, data: dict[str, Any]) -> None:
     state.pending = [call for call in state.pending if call.id != data["call"]]
     state.messages.append({"role": "tool", "tool_call_id": data["call"], "content": data["text"]})
     state.refused = data["is_error"]
+    state.errors = state.errors + 1 if data["is_error"] else 0
     if data.get("fault") != "cut":  # a cut reply was counted when it came
         state.faults = state.faults + 1 if data.get("fault") else 0
     state.verdict = None
 
 
+def _approve(state: State, data: dict[str, Any]) -> None:
+    state.answers[data["call"]] = data
+
+
+def _compact(state: State, data: dict[str, Any]) -> None:
+    state.messages = [*state.opened["messages"], *data["messages"]]
+    state.task_at, state.kept = len(state.messages) - 1, len(state.messages)
+    state.compactions += 1
+    state.turns_used += 1
+    state.turns.append(Turn(number=len(state.turns) + 1, calls=("(summary)",), **data["cost"]))
+
+
+def _model(state: State, data: dict[str, Any]) -> None:
+    state.switched = data["model"]
+
+
 def _verify(state: State, data: dict[str, Any]) -> None:
-    state.verdict, state.verified = data, data["verdict"] == "passed"
+    state.verdict = state.tested = data
     state.rejections += data["verdict"] == "failed"
 
 
@@ -158,7 +229,7 @@ def _status(state: State, data: dict[str, Any]) -> None:
 
 def _resume(state: State, data: dict[str, Any]) -> None:
     state.status, state.reason, state.verdict = Status.RUNNING, "", None
-    state.turns_used = state.faults = state.rejections = 0
+    state.turns_used = state.faults = state.rejections = state.nudges = 0
 
 
 def _nothing(state: State, data: dict[str, Any]) -> None:
@@ -172,9 +243,12 @@ _APPLY: dict[Kind, Callable[[State, dict[str, Any]], None]] = {
     Kind.ASK: _nothing,
     Kind.REPLY: _reply,
     Kind.FAIL: _nothing,
+    Kind.APPROVE: _approve,
     Kind.CALL: _nothing,
     Kind.RESULT: _result,
     Kind.VERIFY: _verify,
+    Kind.COMPACT: _compact,
+    Kind.MODEL: _model,
     Kind.STATUS: _status,
     Kind.RESUME: _resume,
 }

@@ -11,9 +11,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from agents.state import Call
+
+
+class Part(StrEnum):
+    """Of a turn, as it streams."""
+
+    TEXT = "text"
+    REASONING = "reasoning"
+    CALL = "call"
+    """A tool's name, when a call of it begins."""
+    ARGUMENTS = "arguments"
+
+
+class Delta(NamedTuple):
+    part: Part
+    text: str
 
 
 @dataclass
@@ -34,14 +50,11 @@ class Accumulator:
     _calls: list[_Piece] = field(default_factory=list)
     _by_index: dict[int, _Piece] = field(default_factory=dict)
 
-    def feed(self, chunk: Mapping[str, Any]) -> bool:
-        """Take one chunk; True when it carried something the model generated."""
+    def feed(self, chunk: Mapping[str, Any]) -> list[Delta]:
+        """Take one chunk; what it carried that the model generated."""
         if isinstance(chunk.get("usage"), Mapping):
             self.usage = chunk["usage"]
-        before = self._size()
-        for choice in chunk.get("choices") or ():
-            self._choice(choice)
-        return self._size() != before
+        return [delta for choice in chunk.get("choices") or () for delta in self._choice(choice)]
 
     def message(self, turn: int) -> dict[str, Any]:
         """The assistant message as it will be sent back; a call without an id gets one made of `turn` and
@@ -61,26 +74,23 @@ class Accumulator:
             for place, piece in enumerate(self._calls)
         ]
 
-    def _size(self) -> tuple[int, int, int]:
-        pieces = sum(1 + len(piece.arguments) for piece in self._calls)
-        return len(self.content), len(self.reasoning), pieces
-
-    def _choice(self, choice: Mapping[str, Any]) -> None:
+    def _choice(self, choice: Mapping[str, Any]) -> list[Delta]:
         if choice.get("index") not in (0, None):
-            return
+            return []
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
         delta = choice.get("delta") or choice.get("message") or {}
-        _extend(self.content, delta.get("content"))
-        _extend(self.reasoning, delta.get("reasoning_content") or delta.get("reasoning"))
-        for part in delta.get("tool_calls") or ():
-            self._part(part)
+        new = [Delta(Part.TEXT, text) for text in _extend(self.content, delta.get("content"))]
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        new += [Delta(Part.REASONING, text) for text in _extend(self.reasoning, thought)]
+        return new + [found for part in delta.get("tool_calls") or () for found in self._part(part)]
 
-    def _part(self, part: Mapping[str, Any]) -> None:
+    def _part(self, part: Mapping[str, Any]) -> list[Delta]:
         function = part.get("function") or {}
         name = str(function.get("name") or "")
         piece = self._piece(str(part.get("id") or ""), part.get("index"), bool(name))
+        begun = [Delta(Part.CALL, name)] if name and not piece.name else []
         piece.name = piece.name or name
-        _extend(piece.arguments, function.get("arguments"))
+        return begun + [Delta(Part.ARGUMENTS, text) for text in _extend(piece.arguments, function.get("arguments"))]
 
     def _piece(self, identity: str, index: int | None, named: bool) -> _Piece:
         """The call a delta belongs to: by id, then by index, then the newest; else a new one."""
@@ -112,13 +122,17 @@ def count(usage: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _extend(pieces: list[str], value: Any) -> None:
+def _extend(pieces: list[str], value: Any) -> list[str]:
+    """The new pieces of text in `value`, which now are the last ones of `pieces`."""
+    new: list[str] = []
     if isinstance(value, str) and value:
-        pieces.append(value)
+        new = [value]
     elif isinstance(value, Mapping):
-        pieces.append(json.dumps(value))
+        new = [json.dumps(value)]
     elif isinstance(value, list):
-        pieces.extend(part.get("text") or "" for part in value if isinstance(part, Mapping))
+        new = [part.get("text") or "" for part in value if isinstance(part, Mapping)]
+    pieces.extend(new)
+    return new
 
 
 def _wire(call: Call) -> dict[str, Any]:

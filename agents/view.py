@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agents.state import Turn
+from agents.stream import Delta
 from agents.toolbox import ToolResult
 
 if TYPE_CHECKING:
@@ -22,14 +24,42 @@ _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 class View(Protocol):
+    """`session` names the session or branch that something happens in."""
+
+    def delta(self, session: str, delta: Delta) -> None:
+        """A piece of the turn that is being streamed."""
+        ...
+
     def turn(self, session: str, turn: Turn) -> None: ...
+
+    def calling(self, session: str, name: str, arguments: Mapping[str, Any]) -> None:
+        """A tool starts."""
+        ...
+
+    def progress(self, name: str, text: str) -> None:
+        """What a tool says while it runs."""
+        ...
+
     def tool(self, session: str, name: str, result: ToolResult) -> None: ...
     def verdict(self, session: str, verdict: str) -> None: ...
     def note(self, text: str) -> None: ...
     def finish(self, report: Report) -> None: ...
 
 
-class Text:
+class Quiet:
+    """Shows nothing; views that show a part of it all begin with this."""
+
+    def delta(self, session: str, delta: Delta) -> None: ...
+    def turn(self, session: str, turn: Turn) -> None: ...
+    def calling(self, session: str, name: str, arguments: Mapping[str, Any]) -> None: ...
+    def progress(self, name: str, text: str) -> None: ...
+    def tool(self, session: str, name: str, result: ToolResult) -> None: ...
+    def verdict(self, session: str, verdict: str) -> None: ...
+    def note(self, text: str) -> None: ...
+    def finish(self, report: Report) -> None: ...
+
+
+class Text(Quiet):
     """One line per turn, then the turns as a table, the diff and the test run. No cursor tricks, so it
     pipes well.
     """
@@ -91,19 +121,50 @@ class Text:
         self._console.print(table)
 
 
-class Json:
+class Json(Quiet):
     """Nothing until the end, then one JSON object."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def turn(self, session: str, turn: Turn) -> None: ...
-    def tool(self, session: str, name: str, result: ToolResult) -> None: ...
-    def verdict(self, session: str, verdict: str) -> None: ...
-    def note(self, text: str) -> None: ...
-
     def finish(self, report: Report) -> None:
         self._console.file.write(json.dumps(report.as_json()) + "\n")
+
+
+class StreamJson(Quiet):
+    """A JSON object a line, as things happen; the last one, of type `result`, is what `Json` prints."""
+
+    def __init__(self, console: Console) -> None:
+        self._file = console.file
+
+    def delta(self, session: str, delta: Delta) -> None:
+        self._line("delta", session, part=delta.part, text=delta.text)
+
+    def turn(self, session: str, turn: Turn) -> None:
+        self._line("turn", session, **turn.as_json())
+
+    def calling(self, session: str, name: str, arguments: Mapping[str, Any]) -> None:
+        self._line("call", session, tool=name, arguments=arguments)
+
+    def progress(self, name: str, text: str) -> None:
+        self._line("progress", tool=name, text=text)
+
+    def tool(self, session: str, name: str, result: ToolResult) -> None:
+        self._line("tool", session, tool=name, text=result.text, is_error=result.is_error, data=result.data)
+
+    def verdict(self, session: str, verdict: str) -> None:
+        self._line("verdict", session, verdict=verdict)
+
+    def note(self, text: str) -> None:
+        self._line("note", text=text)
+
+    def finish(self, report: Report) -> None:
+        self._line("result", **report.as_json())
+
+    def _line(self, kind: str, session: str | None = None, **fields: Any) -> None:
+        where = {} if session is None else {"session": session}
+        self._file.write(json.dumps({"type": kind, **where, **fields}) + "\n")
+        self._file.flush()
 
 
 def branch_of(session: str) -> str:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
 
-from agents.toolbox import Toolbox, ToolResult, open_toolbox
+from agents.toolbox import Toolbox, ToolResult
+
+Furnish = Callable[[Path], AbstractAsyncContextManager[Toolbox]]
 
 
 class Workplace:
-    """A `Toolbox` and an async context manager; enter, call and leave in one task. `make` gives the worktree
-    of `repo`.
+    """A `Toolbox` and an async context manager; enter, call and leave in one task. `make` gives the worktree,
+    `furnish` the tools on it.
     """
 
-    def __init__(self, make: Callable[[], Path], slots: anyio.CapacityLimiter, repo: Path) -> None:
-        self._make, self._slots, self._repo, self._stack = make, slots, repo, AsyncExitStack()
+    def __init__(self, make: Callable[[], Path], furnish: Furnish) -> None:
+        self._make, self._furnish, self._stack = make, furnish, AsyncExitStack()
         self._toolbox: Toolbox | None = None
         self.tree: Path | None = None
 
@@ -37,6 +39,5 @@ class Workplace:
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         if self._toolbox is None:
             self.tree = await anyio.to_thread.run_sync(self._make)
-            tools = open_toolbox(self.tree, self._slots, repo=self._repo)
-            self._toolbox = await self._stack.enter_async_context(tools)
+            self._toolbox = await self._stack.enter_async_context(self._furnish(self.tree))
         return await self._toolbox.call(name, arguments)

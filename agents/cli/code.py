@@ -13,8 +13,8 @@ import click
 if TYPE_CHECKING:
     from anyio import CancelScope
 
+    from agents.options import Options
     from agents.report import Report
-    from agents.run import Options
     from agents.view import View
 
 DEFAULT_URL = "http://127.0.0.1:8080/v1"
@@ -78,7 +78,7 @@ def _main(given: dict[str, Any], output: str) -> int:
     from rich.console import Console
 
     from agents.events import BadSession
-    from agents.run import Options
+    from agents.options import Options
     from agents.shadow import ShadowError
     from agents.view import Json, Text
 

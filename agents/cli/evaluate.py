@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from agents.evaluate.results import Book
     from agents.evaluate.tasks import Task
-    from agents.run import Options
+    from agents.options import Options
 
 _EPILOG = """Exit status: 0 all solved, 1 not all, 2 usage, 3 the endpoint did not answer or failed in some tasks,
 130 interrupted. What is finished is kept: the same --out goes on."""
@@ -57,7 +57,7 @@ def _main(tasks: Path | None, only: tuple[str, ...], repeat: int, out: Path | No
     from agents.evaluate.run import Unanswered
     from agents.evaluate.tasks import OURS, BadTasks, load
     from agents.model import ModelError
-    from agents.run import Options
+    from agents.options import Options
     from agents.shadow import ShadowError
 
     logging.getLogger("mcp").setLevel(logging.ERROR)  # a tool's error is the model's to read
@@ -114,7 +114,7 @@ async def _open(options: Options, out: Path) -> tuple[Options, Book]:
     from agents.model import ChatModel
 
     async with ChatModel(options.base_url, options.api_key) as model:
-        name = options.model or await model.first_model()
+        name = options.model or (await model.models())[0].name
         parameters = await model.parameters()
     profile = profiles.guess(name, parameters) if options.profile == "auto" else options.profile
     settings = Settings(name, options.branches or 1, options.max_turns, profile, options.temperature, options.seed)

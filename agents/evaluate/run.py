@@ -15,8 +15,9 @@ from agents.evaluate.place import complaint, lay_out
 from agents.evaluate.results import Book, Result
 from agents.evaluate.tasks import Task
 from agents.model import ChatModel, Unreachable
+from agents.options import Options
 from agents.report import Report
-from agents.run import Options, solve
+from agents.run import solve
 from agents.state import Status
 from agents.view import Json
 from tools.sandbox.scratch import Scratch
@@ -100,7 +101,7 @@ def _result(attempt: Attempt, ended: Report, seconds: float, complaint: str) -> 
 async def _check_that_it_answers(options: Options) -> None:
     async with ChatModel(options.base_url, options.api_key) as model:
         try:
-            await model.first_model()
+            await model.models()
         except Unreachable as error:
             raise Unanswered(str(error)) from error
         except Exception:  # it answers, whatever it says

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from agents.state import Message, State, Status
+from agents.state import Message, Origin, State, Status
 from agents.toolbox import Toolbox
 
 
@@ -26,6 +26,7 @@ class Say:
     """Append a user message."""
 
     text: str
+    origin: Origin = Origin.TESTS
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Task:
     tests: str | None
     """A path or a command; None lets pytest find its tests."""
     branching: bool = False
+    interactive: bool = False
+    """A person is there to talk to."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from agents.verdict import Verdict
 MAX_REJECTIONS = 3
 """Times the model may say "done" while the tests fail."""
 OUTPUT_LIMIT = 12_000
+_LOOKS = frozenset({"find_files", "git_diff", "list_files", "read_file", "search_text", "check_code"})
+"""Tools after which there is nothing for tests to judge."""
 
 
 class Full:
@@ -33,7 +35,7 @@ class Full:
             sampling={},
             output_limit=OUTPUT_LIMIT,
             tests=tests_call(task.tests, task.repo),
-            notes={"branching": task.branching},
+            notes={"branching": task.branching, "interactive": task.interactive},
         )
 
     def next(self, state: State) -> Step:
@@ -50,6 +52,8 @@ class Full:
         """The model answered without a call."""
         if state.finish_reason == "length":
             return Say(prompt("full_cut"))
+        if state.notes.get("interactive") and not _acted(state):
+            return Rest(Status.ANSWERED, "answered")
         if state.verdict is None:
             return Verify()
         if state.verdict["verdict"] == Verdict.PASSED:
@@ -59,3 +63,9 @@ class Full:
         if state.rejections >= MAX_REJECTIONS:
             return Rest(Status.NOT_SOLVED, f"the tests still fail after {state.rejections} attempts")
         return Say(prompt("full_rejected", output=state.verdict["text"]))
+
+
+def _acted(state: State) -> bool:
+    """Whether something but looking was done since a person spoke last."""
+    said = state.messages[state.task_at + 1 :]
+    return any(call["function"]["name"] not in _LOOKS for message in said for call in message.get("tool_calls", ()))

@@ -15,8 +15,9 @@ import anyio
 import pytest
 from rich.console import Console
 
+from agents.options import Options
 from agents.report import Report
-from agents.run import Options, solve
+from agents.run import solve
 from agents.session import Session, folder_of
 from agents.view import Json
 

@@ -108,7 +108,7 @@ def test_cancelling_closes_the_stream(upstream):
 def test_the_first_model_and_a_size_nobody_tells(upstream):
     async def main():
         async with ChatModel(upstream.url) as model:
-            return await model.first_model(), await model.parameters()
+            return (await model.models())[0].name, await model.parameters()
 
     assert anyio.run(main) == ("scripted", None)
 
