@@ -10,23 +10,20 @@ from agents.state import State
 
 FULL = 0.8
 """Part of the context after which the next turn might not fit."""
-LEAST_GAINED = 4
-"""Messages since the beginning or the last summary, without which a summary gains nothing."""
+LEAST_GAINED = 6
+"""Messages since the last summary, without which another one gains nothing: then the server says when it is full."""
 
 
 def due(state: State) -> bool:
     limit: int | None = state.opened.get("context")
-    return limit is not None and used(state) >= FULL * limit
-
-
-def possible(state: State) -> bool:
-    begun = state.kept or len(state.opened["messages"])
-    return len(state.messages) - begun >= LEAST_GAINED
+    if limit is None or used(state) < FULL * limit:
+        return False
+    return not state.kept or len(state.messages) - state.kept >= LEAST_GAINED
 
 
 def used(state: State) -> int:
     """Tokens of the conversation up to the newest turn, as the server counted them; 0 where it does not."""
-    if not state.turns or (state.kept and len(state.messages) == state.kept):
+    if not state.turns:
         return 0
     turn = state.turns[-1]
     return (turn.prompt or 0) + (turn.completion or 0)

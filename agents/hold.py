@@ -60,13 +60,16 @@ class CacheHold:
                 await self._api.retain(session, expected)
         began = time.monotonic()
         yield
-        self._seconds[tool].append(time.monotonic() - began)
+        self.took(tool, time.monotonic() - began)
 
     async def release(self, session: str) -> None:
         if session in self._held:
             self._held.discard(session)
             with anyio.move_on_after(PATIENCE_S):
                 await self._api.release(session)
+
+    def took(self, tool: str, seconds: float) -> None:
+        self._seconds[tool].append(seconds)
 
     def expected(self, tool: str) -> float:
         """Seconds that a call of `tool` may take; 0 while none is known."""

@@ -90,11 +90,7 @@ class Loop:
     def _affordable(self, step: Ask) -> Step | Compact:
         if why := self.budget.exhausted(self.state):
             return Rest(Status.BUDGET, f"{why}: --resume {self.state.id} goes on")
-        if not compaction.due(self.state):
-            return step
-        if compaction.possible(self.state):
-            return Compact()
-        return Rest(Status.BUDGET, "the model's context is full, and a summary would not make it shorter")
+        return Compact() if compaction.due(self.state) else step
 
     async def _take(self, step: Step | Call | Compact) -> None:
         match step:

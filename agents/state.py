@@ -133,7 +133,7 @@ class State:
     task_at: int = 0
     """Where in `messages` the newest words of a person are."""
     kept: int = 0
-    """Messages right after a compaction, which another one could not make shorter; 0 before the first."""
+    """Messages right after the newest compaction; 0 before the first."""
     compactions: int = 0
     switched: str | None = None
 

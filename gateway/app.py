@@ -49,6 +49,7 @@ from gateway.proxy.outlet import as_failure
 from gateway.proxy.relay import Relay, Settings
 from gateway.proxy.rewriting import Rewriting
 from gateway.proxy.upstream import Upstreams
+from gateway.retention.hints import Hints
 from gateway.retention.keeper import Keeper
 from gateway.rewrite.rewriter import Rewriter
 from gateway.routing.admin import Admin
@@ -159,6 +160,7 @@ class Gateway:
             *observer.routes(),
             *Admin(self.pools).routes(),
             *History(self.observations.records, self.door).routes(),
+            *Hints(self.pools, self.bindings, self.keeper, self.door).routes(),
         ]
 
     def _relay(self, path: str, reader: Reader) -> Relay:

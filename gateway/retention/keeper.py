@@ -82,6 +82,13 @@ class Keeper:
             return await self._ask(turn, "/cache/retain", body, Outcome.RETAINED)
         return await self._ask(turn, "/cache/release", {"session": turn.lineage}, Outcome.RELEASED)
 
+    async def retain(self, turn: Turn, seconds: float) -> Outcome:
+        """As the client says; its next turn or its release ends it."""
+        self._waiting.setdefault((turn.tenant, turn.lineage), ((), 0.0))
+        if not {"retain", "session"} <= turn.offers:
+            return Outcome.NOT_OFFERED
+        return await self._ask(turn, "/cache/retain", {"session": turn.lineage, "seconds": seconds}, Outcome.RETAINED)
+
     def seconds(self, turn: Turn, called: Sequence[str]) -> float:
         """How long the gap after such a reply may last."""
         if turn.hint_s is not None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,12 @@ class Upstream:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    @property
+    def extended(self) -> bool:
+        """Each request's messages begin with the messages of the one before."""
+        seen = [body["messages"] for body in self.bodies]
+        return all(later[: len(sooner)] == sooner for sooner, later in pairwise(seen))
 
     def answer(self, raw: bytes, headers: dict[str, str]) -> Reply:
         body = json.loads(raw)
