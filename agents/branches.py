@@ -49,7 +49,7 @@ async def rounds(
         everyone += race.sessions
         if winner or not race.failures or trunk.budget.exhausted(trunk.state):
             return winner, everyone
-        hint = min(race.failures, key=lambda failure: failure.failed).told()
+        hint = min(race.failures, key=lambda failure: (failure.failed, failure.branch)).told()
     return None, everyone
 
 
@@ -58,6 +58,7 @@ class Failed:
     """A branch that ended with failing tests."""
 
     failed: int
+    branch: int
     tests: str
     patch: str
 
@@ -77,7 +78,7 @@ class Race:
 
     async def run(self, count: int) -> Winner | None:
         trunk = self._trunk
-        first = 1 + _forks_so_far(trunk.session)
+        first = 1 + trunk.session.children("b")
         self.sessions = [trunk.session.fork(f"b{number}") for number in range(first, first + count)]
         try:
             async with anyio.create_task_group() as group:
@@ -116,12 +117,8 @@ class Race:
         elif verdict and verdict["verdict"] == Verdict.FAILED:
             patch = await anyio.to_thread.run_sync(self._shadow.diff, place.tree)
             failures = len(failures_of(verdict["data"])) or sys.maxsize
-            self.failures.append(Failed(failures, verdict["text"], patch))
-
-
-def _forks_so_far(session: Session) -> int:
-    """Branches of earlier runs of this session: a resumed session forks anew, with new names and seeds."""
-    return len(list(session.path.parent.glob(f"{session.path.stem}.b*.jsonl")))
+            branch = next(place for place, other in enumerate(self.sessions) if other is session)
+            self.failures.append(Failed(failures, branch, verdict["text"], patch))
 
 
 def conclude(trunk: Session, winner: Winner | None, branches: list[Session], shadow: Shadow) -> None:

@@ -49,9 +49,9 @@ def go_on(options: Options, stack: ExitStack) -> Session | None:
         return None
     stack.enter_context(held(path_of(folder, options.resume)))
     session = Session.load(folder, options.resume)
-    if session.is_branch:
+    if session.is_part:
         parent = session.state.parent
-        raise BadSession(f"{options.resume} is a branch: --resume {parent} tries new branches from the same point")
+        raise BadSession(f"{options.resume} is a part of a run: --resume {parent} goes on with the whole")
     return session
 
 

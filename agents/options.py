@@ -18,6 +18,8 @@ class Options:
     branches: int | None = None
     rounds: int = 1
     """How often branches may be tried; each round after the first is told of the best failure before it."""
+    spawn: int = 0
+    """Sub-agents that the model may start in all; the tool is offered where there may be any."""
     tests: str | None = None
     max_turns: int = 50
     max_tokens: int | None = None

@@ -42,11 +42,11 @@ async def _run(options: Options, view: View, shop: Workshop) -> Report:
         if session and session.state.status is Status.SOLVED:
             return report(session)
         count = _branch_count(options, session)
-        shadow = _shadow(stack, options, view, needed=count > 1)
+        shadow = _shadow(stack, options, view, needed=count > 1 or options.spawn > 0)
         root = shadow.worktree("trunk") if shadow and count > 1 else shop.root
         budget = shop.budget()
         with budget.scope() as scope:
-            async with shop.tools_at(root) as toolbox:
+            async with shop.desk(root, shadow) as toolbox:
                 if session is None:
                     session = await begin(options, options.prompt or "", shop.model, toolbox, stack)
                 else:
@@ -71,7 +71,7 @@ def _stopped(session: Session, budget: Budget) -> None:
 async def _finish(loop: Loop, shadow: Shadow | None, count: int, shop: Workshop) -> Report:
     status = await loop.run()
     if status is not Status.RUNNING or shadow is None:
-        ended = report(loop.session)
+        ended = report(loop.session, shop.children)
         # Only an agent that works in the folder itself has changed it.
         diff = shadow.diff(shop.root) if shadow and count == 1 else ""
         return replace(ended, diff=diff)

@@ -12,7 +12,6 @@ import fcntl
 import os
 import re
 import secrets
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from typing import Any, Self
 from agents.events import VERSION, BadSession, Event, Kind, decode_all, encode
 from agents.state import State, Status
 
-_BRANCH = re.compile(r"\.b\d+$")
+_PART = re.compile(r"\.[bs]\d+$")
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,99}")
 
 
@@ -48,6 +47,8 @@ class Session:
     state: State = field(default_factory=State)
     count: int = 0
     """Events so far, the parent's shared ones included: a fork's address."""
+    replied_at: int = 0
+    """Events before the newest reply."""
 
     @classmethod
     def open(cls, folder: Path, opened: dict[str, Any]) -> Self:
@@ -79,29 +80,42 @@ class Session:
         child.append(Kind.FORK, version=VERSION, id=identity, parent=self.state.id, event=self.count)
         return child
 
+    def fork_before_reply(self, label: str) -> Session:
+        """A child that shares every event before the newest reply."""
+        return Session.up_to(self.path.parent, self.state.id, self.replied_at).fork(label)
+
     @property
-    def is_branch(self) -> bool:
-        """One of several attempts of a run; a fork that a person made is none."""
-        return bool(_BRANCH.search(self.state.id))
+    def is_part(self) -> bool:
+        """A branch or a sub-agent of another session's run; a fork that a person made is none."""
+        return bool(_PART.search(self.state.id))
+
+    def children(self, letter: str) -> int:
+        """How many branches (`b`), sub-agents (`s`) or forks (`f`) of this session there ever were."""
+        return len(list(self.path.parent.glob(f"{self.path.stem}.{letter}*.jsonl")))
+
+    @classmethod
+    def up_to(cls, folder: Path, identity: str, event: int | None) -> Session:
+        """A session as it was after its first `event` events (default: all of them); only good for a fork.
+
+        Raises BadSession where there are fewer.
+        """
+        path = path_of(folder, identity)
+        session = cls(path)
+        for found, _ in _read(path):
+            if session.count == event:
+                break
+            session._take(found, folder)
+        if event is not None and session.count > event:
+            raise BadSession(f"event {event} of {identity} is its parent's: --fork {session.state.parent}@{event}")
+        if not session.count or (event is not None and session.count < event):
+            raise BadSession(f"session {identity} has {session.count} events: --fork {identity}@N with N up to that")
+        return session
 
     @classmethod
     def fork_at(cls, folder: Path, identity: str, event: int | None = None) -> Session:
-        """A fork of a session, finished or not, after its first `event` events (default: all of them).
-
-        Raises BadSession where there are fewer, or where a call would be left without its result.
-        """
-        path = path_of(folder, identity)
-        parent = cls(path)
-        for found, _ in _read(path):
-            if parent.count == event:
-                break
-            parent._take(found, folder)
-        if event is not None and parent.count > event:
-            raise BadSession(f"event {event} of {identity} is its parent's: --fork {parent.state.parent}@{event}")
-        if not parent.count or (event is not None and parent.count < event):
-            raise BadSession(f"session {identity} has {parent.count} events: --fork {identity}@N with N from 1 to that")
-        label = next(f"f{n}" for n in range(1, sys.maxsize) if not (folder / f"{identity}.f{n}.jsonl").exists())
-        return parent.fork(label)
+        """A fork of a session, finished or not, after its first `event` events. Raises BadSession."""
+        parent = cls.up_to(folder, identity, event)
+        return parent.fork(f"f{parent.children('f') + 1}")
 
     def append(self, kind: Kind, **data: Any) -> None:
         event = Event(kind, data, time.time())
@@ -139,6 +153,8 @@ class Session:
             self.state.apply(event)
         except (KeyError, TypeError, ValueError) as error:
             raise BadSession(f"{self.path.name}: event {self.count} ({event.kind}) lacks {error}") from error
+        if event.kind is Kind.REPLY:
+            self.replied_at = self.count
         self.count += 1
 
 

@@ -87,17 +87,23 @@ class Shadow:
         if not self.keep:
             remove(worktree.parent)
 
-    def diff(self, path: Path) -> str:
-        """What changed in a worktree (or in the folder itself) since the beginning, as a git patch."""
-        tree = self._tree(path)
-        return self._git("diff", "--binary", "--no-color", "--no-ext-diff", self.base, tree)
+    def snapshot(self, path: Path) -> str:
+        """A commit of a worktree, or of the folder itself, as it is now."""
+        return self._git("commit-tree", "-m", "snapshot", self._tree(path)).strip()
 
-    def apply(self, patch: str) -> str | None:
-        """Apply to the folder, all or nothing; the reason where it does not fit (the folder changed
+    def diff(self, path: Path, since: str | None = None) -> str:
+        """What changed in a worktree (or in the folder itself) since a snapshot (default: the beginning), as a git
+        patch.
+        """
+        tree = self._tree(path)
+        return self._git("diff", "--binary", "--no-color", "--no-ext-diff", since or self.base, tree)
+
+    def apply(self, patch: str, path: Path | None = None) -> str | None:
+        """Apply to a worktree (default: the folder), all or nothing; the reason where it does not fit (it changed
         meanwhile).
         """
         try:
-            self._git("apply", "--whitespace=nowarn", "-", stdin=patch)
+            self._git("apply", "--whitespace=nowarn", "-", at=path, stdin=patch)
         except ShadowError as error:
             return str(error)
         return None
@@ -108,7 +114,7 @@ class Shadow:
         (self._git_dir / "info").mkdir(exist_ok=True)
         (self._git_dir / "info" / "exclude").write_text(_EXCLUDE)
         (self._git_dir / "info" / "attributes").write_text(_ATTRIBUTES)
-        self.base = self._git("commit-tree", "-m", "snapshot", self._tree(self.folder)).strip()
+        self.base = self.snapshot(self.folder)
 
     def _tree(self, path: Path) -> str:
         """The id of a tree object that holds `path` as it is now."""

@@ -20,6 +20,8 @@ from agents.model import ChatModel
 from agents.options import Options
 from agents.profiles import by_name
 from agents.session import Session
+from agents.shadow import Shadow
+from agents.spawn import Spawning
 from agents.toolbox import Toolbox, open_toolbox
 from agents.view import View
 
@@ -33,6 +35,8 @@ class Workshop:
         self.model = ChatModel(options.base_url, options.api_key)
         self.cache = CacheApi(self.model.http, options.base_url)
         self.news: list[str] = []
+        self.children: list[Session] = []
+        """Sub-agents so far."""
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -54,12 +58,23 @@ class Workshop:
         async with open_toolbox(place, self.slots, repo=self.root) as toolbox:
             yield toolbox
 
+    @asynccontextmanager
+    async def desk(self, place: Path, shadow: Shadow | None) -> AsyncIterator[Toolbox]:
+        """The tools of the session itself, which may have sub-agents where `shadow` can make worktrees for them."""
+        async with self.tools_at(place) as tools:
+            if shadow is None or not self.options.spawn:
+                yield tools
+                return
+            spawning = Spawning(tools, place, shadow, self.tools_at, self.options.spawn)
+            self.children = spawning.children
+            yield spawning
+
     def budget(self) -> Budget:
         """One that begins now."""
         return Budget.of(self.options.max_turns, self.options.max_tokens, self.options.max_seconds)
 
     def loop(self, session: Session, toolbox: Toolbox, budget: Budget) -> Loop:
-        return Loop(
+        loop = Loop(
             session,
             self.model,
             toolbox,
@@ -71,3 +86,6 @@ class Workshop:
             self.news,
             session.state.opened["seed"],
         )
+        if isinstance(toolbox, Spawning):
+            toolbox.loop = loop
+        return loop

@@ -204,3 +204,29 @@ def test_worktrees_run_the_tests_with_the_repository_s_own_python(run, repo, ups
     (repo / "test_own.py").write_text("import os\n\n\ndef test_own():\n    assert os.environ.get('OWN')\n")
     by_branch(upstream, {"b2": GOOD})
     assert race(run).status is Status.SOLVED
+
+
+def test_a_second_round_learns_from_the_best_failure(run, upstream, repo):
+    """Told behind the shared prefix, so that the new branches share as much as the old ones did."""
+
+    def script(body, headers):
+        told = any("Others tried this before you" in str(message["content"]) for message in body["messages"])
+        if body["messages"][-1]["role"] == "tool":
+            return upstream.say("done")
+        right = "a + b" if told else {"b1": "a * b", "b2": "a / b"}[branch(headers)]
+        return upstream.use("edit_file", path="calc.py", old="a - b", new=right)
+
+    upstream.script = script
+    report = run(branches=2, rounds=2, profile="full", tests="grep -q 'a + b' calc.py")
+    assert report.status is Status.SOLVED
+    assert report.winner.rpartition(".")[2] in ("b3", "b4")
+    first = next(body for body in upstream.bodies if "Others tried" in str(body["messages"][-1]["content"]))
+    assert first["messages"][:-1] == upstream.bodies[0]["messages"]
+    assert "+    return a * b" in first["messages"][-1]["content"]
+    assert "a + b" in (repo / "calc.py").read_text()
+
+
+def test_one_round_is_all_where_nothing_else_was_asked_for(run, upstream):
+    edit_by_branch(upstream, {})
+    assert quick(run, 2).status is Status.NOT_SOLVED
+    assert {branch({"x-sapwood-session": session}) for session in upstream.sessions} == {"b1", "b2"}
