@@ -14,6 +14,10 @@ from agents.state import Call, Status
 from agents.toolbox import Fault, Toolbox, ToolResult
 from agents.view import View
 
+REPEATABLE = frozenset({"check_code", "find_files", "git_diff", "list_files", "read_file", "run_tests", "search_text"})
+"""Tools that may run again when nobody saw what became of them; no other call ever runs twice."""
+INTERRUPTED = "This call was cut off in the middle: it may be done, in part or not at all. Look before you repeat it."
+
 
 async def execute(call: Call, session: Session, toolbox: Toolbox, gate: Gate, hold: Hold, view: View) -> None:
     """Ends with a `result` event, or with the session at rest because nobody is there to allow the call."""
@@ -22,6 +26,9 @@ async def execute(call: Call, session: Session, toolbox: Toolbox, gate: Gate, ho
         _write(
             session, call, ToolResult("Not run: the reply was cut off. Make it shorter.", True, None, Fault.CUT), view
         )
+        return
+    if call.id in state.started and call.name not in REPEATABLE:
+        _write(session, call, ToolResult(INTERRUPTED, True), view)
         return
     arguments, problem = _arguments_of(call)
     if arguments is None:

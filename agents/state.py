@@ -128,6 +128,8 @@ class State:
     """Times the tests turned down finished work since opened or resumed."""
     nudges: int = 0
     """Times the agent had to break a circle since opened or resumed."""
+    started: set[str] = field(default_factory=set)
+    """Calls that a tool began to work on."""
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By call: what a person said to it."""
     task_at: int = 0
@@ -194,6 +196,8 @@ def _reply(state: State, data: dict[str, Any]) -> None:
 
 def _result(state: State, data: dict[str, Any]) -> None:
     state.pending = [call for call in state.pending if call.id != data["call"]]
+    state.started.discard(data["call"])
+    state.answers.pop(data["call"], None)
     state.messages.append({"role": "tool", "tool_call_id": data["call"], "content": data["text"]})
     state.refused = data["is_error"]
     state.errors = state.errors + 1 if data["is_error"] else 0
@@ -204,6 +208,10 @@ def _result(state: State, data: dict[str, Any]) -> None:
 
 def _approve(state: State, data: dict[str, Any]) -> None:
     state.answers[data["call"]] = data
+
+
+def _call(state: State, data: dict[str, Any]) -> None:
+    state.started.add(data["call"])
 
 
 def _compact(state: State, data: dict[str, Any]) -> None:
@@ -233,7 +241,7 @@ def _resume(state: State, data: dict[str, Any]) -> None:
 
 
 def _nothing(state: State, data: dict[str, Any]) -> None:
-    """`ask`, `fail` and `call` are there so that a reader knows what was going on; they change no state."""
+    """`ask` and `fail` are there so that a reader knows what was going on; they change no state."""
 
 
 _APPLY: dict[Kind, Callable[[State, dict[str, Any]], None]] = {
@@ -244,7 +252,7 @@ _APPLY: dict[Kind, Callable[[State, dict[str, Any]], None]] = {
     Kind.REPLY: _reply,
     Kind.FAIL: _nothing,
     Kind.APPROVE: _approve,
-    Kind.CALL: _nothing,
+    Kind.CALL: _call,
     Kind.RESULT: _result,
     Kind.VERIFY: _verify,
     Kind.COMPACT: _compact,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.execute import REPEATABLE
 from agents.facts import files_of
 from agents.profiles.base import Ask, Fork, Opening, Rest, Say, Step, Task, Verify, tests_call
 from agents.prompts import prompt
@@ -12,7 +13,7 @@ from agents.verdict import Verdict
 MAX_REJECTIONS = 3
 """Times the model may say "done" while the tests fail."""
 OUTPUT_LIMIT = 12_000
-_LOOKS = frozenset({"find_files", "git_diff", "list_files", "read_file", "search_text", "check_code"})
+_LOOKS = REPEATABLE - {"run_tests"}
 """Tools after which there is nothing for tests to judge."""
 
 
