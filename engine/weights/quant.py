@@ -1,8 +1,8 @@
 """The tensor types of GGUF files and how each becomes floats.
 
-A quantised type stores rows as blocks of 32 elements: one or two float16 constants, then the codes. The
-arithmetic is done in float32 in the order of the reference (scale times code, then plus minimum), so that
-results are equal bit for bit.
+A quantised type stores rows as blocks of 32 elements: one or two float16 constants, then the codes. (The K types'
+blocks have 256: `engine.weights.kquant`.) The arithmetic is done in float32 in the order of the reference (scale times
+code, then plus minimum), so that results are equal bit for bit.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from engine.weights.kquant import SUPER, q4_k, q5_k, q6_k
+
 BLOCK = 32
 
-# Blocks that are decoded at a time: about a million elements, so that temporaries stay in cache and small.
-CHUNK = 1 << 15
+CHUNK = 1 << 20
+"""Elements that are decoded at a time, so that temporaries stay in cache and small."""
 
 
 class QuantType(IntEnum):
@@ -26,18 +28,22 @@ class QuantType(IntEnum):
     Q4_0 = 2
     Q4_1 = 3
     Q8_0 = 8
+    Q4_K = 12
+    Q5_K = 13
+    Q6_K = 14
     BF16 = 30
 
 
 PLAIN = {QuantType.F32: torch.float32, QuantType.F16: torch.float16, QuantType.BF16: torch.bfloat16}
 BLOCK_BYTES = {QuantType.Q4_0: 18, QuantType.Q4_1: 20, QuantType.Q8_0: 34}
+SUPER_BYTES = {QuantType.Q4_K: 144, QuantType.Q5_K: 176, QuantType.Q6_K: 210}
 
 
 def block_layout(kind: QuantType) -> tuple[int, int]:
     """(elements, bytes) of one block; a plain type has blocks of one element."""
     if kind in PLAIN:
         return 1, PLAIN[kind].itemsize
-    return BLOCK, BLOCK_BYTES[kind]
+    return (SUPER, SUPER_BYTES[kind]) if kind in SUPER_BYTES else (BLOCK, BLOCK_BYTES[kind])
 
 
 def dequantise(raw: Tensor, kind: QuantType, out: Tensor) -> None:
@@ -45,9 +51,10 @@ def dequantise(raw: Tensor, kind: QuantType, out: Tensor) -> None:
     if kind in PLAIN:
         out.view(-1).copy_(raw.view(PLAIN[kind]))
         return
-    blocks, target = raw.view(-1, BLOCK_BYTES[kind]), out.view(-1, BLOCK)
-    for start in range(0, len(blocks), CHUNK):
-        stop = min(start + CHUNK, len(blocks))
+    elements, size = block_layout(kind)
+    blocks, target, step = raw.view(-1, size), out.view(-1, elements), max(1, CHUNK // elements)
+    for start in range(0, len(blocks), step):
+        stop = min(start + step, len(blocks))
         target[start:stop] = _DECODERS[kind](blocks[start:stop])
 
 
@@ -80,4 +87,11 @@ def _constant(blocks: Tensor, index: int) -> Tensor:
     return blocks.view(torch.float16)[:, index].float().view(-1, 1, 1)
 
 
-_DECODERS = {QuantType.Q4_0: _q4_0, QuantType.Q4_1: _q4_1, QuantType.Q8_0: _q8_0}
+_DECODERS = {
+    QuantType.Q4_0: _q4_0,
+    QuantType.Q4_1: _q4_1,
+    QuantType.Q8_0: _q8_0,
+    QuantType.Q4_K: q4_k,
+    QuantType.Q5_K: q5_k,
+    QuantType.Q6_K: q6_k,
+}
