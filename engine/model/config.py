@@ -8,8 +8,20 @@ from typing import Any
 
 from engine.errors import StartError
 
-# The decoders that exist. Mistral is a Llama by another name; Qwen2 adds biases.
-ARCHITECTURES = ("llama", "mistral", "qwen2")
+ARCHITECTURES = ("llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe")
+"""By their names in Hugging Face configurations. All are one decoder with the options of `ModelConfig`."""
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A mixture of experts in the place of the MLP: each token goes to `chosen` of `count`."""
+
+    count: int
+    chosen: int
+    inner: int
+    """What `intermediate_size` is to the MLP."""
+    normalised: bool
+    """The weights of the chosen ones sum to 1."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +29,9 @@ class ModelConfig:
     """A Llama-family decoder. Sizes count elements; `max_context` counts tokens.
 
     `rope_scaling` is None or a mapping whose `rope_type` says how to read it: `linear` (factor), `llama3`
-    (factor, low_freq_factor, high_freq_factor, original_max_position_embeddings) or `factors` (factors: one
-    divisor for each rotary frequency, which is how GGUF files store llama3 scaling).
+    (factor, low_freq_factor, high_freq_factor, original_max_position_embeddings), `yarn` (factor,
+    original_max_position_embeddings, beta_fast, beta_slow, attention_factor, mscale, …) or `factors` (factors: one
+    divisor for each rotary frequency, which is how GGUF files store llama3 scaling; attention_factor).
     """
 
     architecture: str
@@ -37,6 +50,11 @@ class ModelConfig:
     attention_bias: bool = False
     output_bias: bool = False
     mlp_bias: bool = False
+    head_norm: bool = False
+    """Queries and keys are normed, head by head, before they turn."""
+    experts: Experts | None = None
+    dense_layers: frozenset[int] = frozenset()
+    """Layers of a mixture of experts that have an MLP all the same."""
     eos_ids: frozenset[int] = field(default_factory=frozenset)
     bos_id: int | None = None
 
@@ -44,9 +62,13 @@ class ModelConfig:
     def parameters(self) -> int:
         """How many weights the matrices hold; norms and biases are too few to count."""
         attention = self.hidden_size * self.head_dim * 2 * (self.heads + self.kv_heads)
-        layer = attention + 3 * self.hidden_size * self.intermediate_size
+        mlp = 3 * self.hidden_size * self.intermediate_size
+        mixed, dense = 0, self.layers
+        if self.experts:
+            dense = len(self.dense_layers)
+            mixed = (self.layers - dense) * 3 * self.hidden_size * self.experts.inner * self.experts.count
         heads = 1 if self.tied_head else 2
-        return self.layers * layer + heads * self.vocab_size * self.hidden_size
+        return self.layers * attention + dense * mlp + mixed + heads * self.vocab_size * self.hidden_size
 
     def __post_init__(self) -> None:
         if self.kv_heads < 1 or self.heads % self.kv_heads:

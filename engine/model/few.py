@@ -82,8 +82,9 @@ class FewRows:
     def __init__(self, checkpoint: Checkpoint, decoder: LlamaDecoder) -> None:
         """ValueError where the kernel can't compute this model."""
         kernel = library()
-        if kernel is None or not has_kernel():
-            raise ValueError("no kernel")
+        config = checkpoint.config
+        if kernel is None or not has_kernel() or config.head_norm or config.experts or config.architecture == "phi3":
+            raise ValueError("the kernel computes plain Llama layers only")
         self.config = checkpoint.config
         self._decode = kernel.sapwood_decode
         self._decoder = decoder

@@ -24,6 +24,20 @@ class RmsNorm:
 
 
 @dataclass(frozen=True)
+class HeadNorm:
+    """Each head of the queries and of the keys is normed by itself; both weights have the width of a head."""
+
+    queries: RmsNorm
+    keys: RmsNorm
+
+    def __call__(self, ops: Elementwise, heads: Tensor, query_heads: int, key_heads: int) -> None:
+        """heads: [tokens, queries, keys and values, head_dim], changed in place."""
+        parts = heads[:, :query_heads], heads[:, query_heads : query_heads + key_heads]
+        for norm, part in zip((self.queries, self.keys), parts, strict=True):
+            part.copy_(norm(ops, part.reshape(-1, part.shape[-1]), None).view(part.shape))
+
+
+@dataclass(frozen=True)
 class GatedMlp:
     """gate_up: both projections in one matrix, the gate's rows first."""
 

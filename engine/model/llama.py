@@ -1,6 +1,7 @@
 """The Llama family: pre-norm layers, rotary positions, grouped heads, a gated MLP.
 
-Llama, Mistral and Qwen2 differ in sizes and in where they have biases, which ModelConfig says.
+Llama, Mistral, Phi-3, Qwen2 and Qwen3 differ in sizes, biases, norms of heads, and in MLP or experts, which ModelConfig
+says.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from engine.attention.base import AttentionStep
 from engine.model.calibration import Calibration
 from engine.model.config import ModelConfig
 from engine.model.elementwise import Elementwise, best_elementwise
-from engine.model.layers import Embedding, GatedMlp, RmsNorm
+from engine.model.experts import ExpertMlp
+from engine.model.layers import Embedding, GatedMlp, HeadNorm, RmsNorm
 from engine.model.linear import Projection, projection
 from engine.model.loading import Loader
 from engine.model.rope import Rope, Rotation
@@ -31,10 +33,13 @@ class Attention:
     head_dim: int
     qkv: Projection
     output: Projection
+    norm: HeadNorm | None = None
 
     def __call__(self, ops: Elementwise, x: Tensor, rotation: Rotation, attend: AttentionStep) -> Tensor:
         tokens = len(x)
         heads = self.qkv(x).view(tokens, self.heads + 2 * self.kv_heads, self.head_dim)
+        if self.norm is not None:
+            self.norm(ops, heads, self.heads, self.kv_heads)
         turned = ops.turn(heads, self.heads + self.kv_heads, rotation)  # q and k at once
         q, k = turned[:, : self.heads], turned[:, self.heads :]
         mixed = attend(self.index, q, k, heads[:, -self.kv_heads :])
@@ -46,7 +51,7 @@ class Layer:
     attention_norm: RmsNorm
     attention: Attention
     mlp_norm: RmsNorm
-    mlp: GatedMlp
+    mlp: GatedMlp | ExpertMlp
 
     def __call__(
         self, ops: Elementwise, x: Tensor, added: Tensor | None, rotation: Rotation, attend: AttentionStep
@@ -107,7 +112,7 @@ def _load_layer(config: ModelConfig, loader: Loader, index: int) -> Layer:
         attention_norm=loader.norm(f"{prefix}.input_layernorm"),
         attention=_load_attention(config, loader, index),
         mlp_norm=loader.norm(f"{prefix}.post_attention_layernorm"),
-        mlp=_load_mlp(config, loader, f"{prefix}.mlp"),
+        mlp=_load_block(config, loader, index),
     )
 
 
@@ -115,6 +120,8 @@ def _load_attention(config: ModelConfig, loader: Loader, index: int) -> Attentio
     prefix = f"model.layers.{index}.self_attn"
     q_size, kv_size = config.heads * config.head_dim, config.kv_heads * config.head_dim
     parts = {f"{prefix}.q_proj": q_size, f"{prefix}.k_proj": kv_size, f"{prefix}.v_proj": kv_size}
+    if loader.checkpoint.has(f"{prefix}.qkv_proj.weight"):
+        parts = {f"{prefix}.qkv_proj": q_size + 2 * kv_size}
     return Attention(
         index=index,
         heads=config.heads,
@@ -122,12 +129,32 @@ def _load_attention(config: ModelConfig, loader: Loader, index: int) -> Attentio
         head_dim=config.head_dim,
         qkv=loader.fused(parts, config.hidden_size, config.attention_bias),
         output=loader.fused({f"{prefix}.o_proj": config.hidden_size}, q_size, config.output_bias),
+        norm=_load_head_norm(config, loader, prefix) if config.head_norm else None,
     )
 
 
-def _load_mlp(config: ModelConfig, loader: Loader, prefix: str) -> GatedMlp:
-    inner = config.intermediate_size
+def _load_head_norm(config: ModelConfig, loader: Loader, prefix: str) -> HeadNorm:
+    queries, keys = (loader.norm(f"{prefix}.{name}_norm", config.head_dim) for name in "qk")
+    return HeadNorm(queries, keys)
+
+
+def _load_block(config: ModelConfig, loader: Loader, index: int) -> GatedMlp | ExpertMlp:
+    prefix = f"model.layers.{index}.mlp"
+    if config.experts is None or index in config.dense_layers:
+        return _load_mlp(config, loader, prefix, config.intermediate_size)
+    each = (f"{prefix}.experts.{expert}" for expert in range(config.experts.count))
+    return ExpertMlp(
+        router=projection(loader.matrix(f"{prefix}.gate", config.experts.count, config.hidden_size)),
+        experts=tuple(_load_mlp(config, loader, name, config.experts.inner) for name in each),
+        chosen=config.experts.chosen,
+        normalised=config.experts.normalised,
+    )
+
+
+def _load_mlp(config: ModelConfig, loader: Loader, prefix: str, inner: int) -> GatedMlp:
     parts = {f"{prefix}.gate_proj": inner, f"{prefix}.up_proj": inner}
+    if loader.checkpoint.has(f"{prefix}.gate_up_proj.weight"):
+        parts = {f"{prefix}.gate_up_proj": 2 * inner}
     return GatedMlp(
         gate_up=loader.fused(parts, config.hidden_size, config.mlp_bias),
         down=loader.fused({f"{prefix}.down_proj": config.hidden_size}, inner, config.mlp_bias),

@@ -33,9 +33,10 @@ class Loader:
         self._check(f"{name}.weight", (rows, columns))
         return self.checkpoint.tensor(f"{name}.weight", self.dtype)
 
-    def norm(self, name: str) -> RmsNorm:
+    def norm(self, name: str, width: int | None = None) -> RmsNorm:
+        """`width` is the hidden size where nothing else is said."""
         config = self.checkpoint.config
-        self._check(f"{name}.weight", (config.hidden_size,))
+        self._check(f"{name}.weight", (width or config.hidden_size,))
         return RmsNorm(self.checkpoint.tensor(f"{name}.weight", torch.float32), config.rms_eps)
 
     def fused(self, parts: Mapping[str, int], columns: int, bias: bool) -> Projection:

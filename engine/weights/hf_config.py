@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.errors import StartError
-from engine.model.config import ModelConfig, require_supported
+from engine.model.config import Experts, ModelConfig, require_supported
 
 # Models under a known type's name that would compute something else, by the key that gives them away.
-REFUSED_KEYS = ("num_local_experts", "quantization_config")
+REFUSED_KEYS = ("quantization_config",)
 
 
 def read_config(folder: Path) -> ModelConfig:
@@ -61,6 +62,9 @@ class _Reader:
             attention_bias=bias,
             output_bias=bias and architecture != "qwen2",
             mlp_bias=bool(self._json.get("mlp_bias")),
+            head_norm=architecture in ("qwen3", "qwen3_moe"),
+            experts=self._experts() if architecture == "qwen3_moe" else None,
+            dense_layers=self._dense_layers() if architecture == "qwen3_moe" else frozenset(),
             eos_ids=self._eos_ids(),
             bos_id=self._json.get("bos_token_id"),
         )
@@ -73,10 +77,26 @@ class _Reader:
             if self._json.get(key):
                 raise StartError(f"{self._path}: models with {key} are not supported")
 
+    def _experts(self) -> Experts:
+        return Experts(
+            count=self._count("num_local_experts" if "num_local_experts" in self._json else "num_experts"),
+            chosen=self._count("num_experts_per_tok"),
+            inner=self._count("moe_intermediate_size"),
+            normalised=bool(self._json.get("norm_topk_prob")),
+        )
+
+    def _dense_layers(self) -> frozenset[int]:
+        step, named = self._count("decoder_sparse_step", 1), self._json.get("mlp_only_layers") or ()
+        layers = range(self._count("num_hidden_layers"))
+        return frozenset(layer for layer in layers if layer in named or (layer + 1) % step)
+
     def _max_context(self) -> int:
         """Inside a sliding window full attention is exact, so the window bounds the context."""
         length = self._count("max_position_embeddings")
-        windowed = self._json.get("use_sliding_window", self._json["model_type"] != "qwen2")
+        rope = self._rope()
+        if rope["rope_type"] in ("longrope", "dynamic"):  # what the model was trained for; beyond it they vary in time
+            length = min(length, self._count("original_max_position_embeddings", length))
+        windowed = self._json.get("use_sliding_window", not self._json["model_type"].startswith("qwen"))
         return min(length, self._count("sliding_window", length)) if windowed else length
 
     def _rope(self) -> Mapping[str, Any]:
@@ -90,7 +110,22 @@ class _Reader:
         rope = self._rope()
         if rope.get("partial_rotary_factor", 1.0) != 1.0:
             raise StartError(f"{self._path}: rotating only a part of each head is not supported")
-        return None if rope["rope_type"] == "default" else rope
+        match rope["rope_type"]:
+            case "default" | "dynamic":  # within the original context, which bounds ours, nothing is scaled
+                return None
+            case "longrope":
+                return self._longrope(rope)
+            case _:
+                return rope
+
+    def _longrope(self, rope: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The divisors for the original context, which bounds ours; the attention factor is the long one's, always."""
+        original, longest = self._max_context(), self._count("max_position_embeddings")
+        stretched = rope.get("factor") or longest / self._count("original_max_position_embeddings", longest)
+        length = rope.get("attention_factor")
+        if length is None:
+            length = math.sqrt(1 + math.log(stretched) / math.log(original)) if stretched > 1 else 1.0
+        return {"rope_type": "factors", "factors": tuple(rope.get("short_factor", ())), "attention_factor": length}
 
     def _eos_ids(self) -> frozenset[int]:
         """The union of all that name an end: a generation configuration adds to the others, replaces none."""

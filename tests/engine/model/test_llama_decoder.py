@@ -15,6 +15,18 @@ SIZES = {"vocab_size": 131, "hidden_size": 48, "intermediate_size": 80, "num_hid
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 32}  # fmt: skip
 
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 64}
+MOE = {
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+}
+LONGROPE = {"original_max_position_embeddings": 64,
+            "rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.1, 1.3, 1.7],
+                                "long_factor": [1.0, 2.0, 4.0, 9.0]}}  # fmt: skip
+
 CASES = {
     "untied": ("Llama", {"num_key_value_heads": 6}),
     "tied-grouped": ("Llama", {"num_key_value_heads": 2, "tie_word_embeddings": True}),
@@ -29,6 +41,24 @@ CASES = {
     "mistral": ("Mistral", {"num_key_value_heads": 2, "sliding_window": None}),
     "qwen2": ("Qwen2", {"num_key_value_heads": 2}),
     "qwen2-tied": ("Qwen2", {"num_key_value_heads": 3, "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
+    "qwen2-yarn": ("Qwen2", {"num_key_value_heads": 2, "rope_parameters": YARN}),
+    "yarn-scaled": (
+        "Llama",
+        {"num_key_value_heads": 2, "rope_parameters": {**YARN, "mscale": 0.7, "mscale_all_dim": 1.2}},
+    ),
+    "dynamic-rope": (
+        "Llama",
+        {"num_key_value_heads": 2, "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}},
+    ),
+    "qwen3": ("Qwen3", {"num_key_value_heads": 2, "head_dim": 32}),
+    "qwen3-native": (
+        "Qwen3",
+        {"num_key_value_heads": 2, "head_dim": 64, "hidden_size": 64, "tie_word_embeddings": True},
+    ),
+    "qwen3-moe": ("Qwen3Moe", {**MOE, "norm_topk_prob": True}),
+    "qwen3-moe-mixed": ("Qwen3Moe", {**MOE, "mlp_only_layers": [1], "norm_topk_prob": False}),
+    "phi3": ("Phi3", {"num_key_value_heads": 2, "pad_token_id": 0}),
+    "phi3-longrope": ("Phi3", {"num_key_value_heads": 2, "pad_token_id": 0, **LONGROPE}),
 }
 
 
@@ -39,7 +69,7 @@ def transformers():
 
 def random_model(transformers, family, settings):
     torch.manual_seed(7)
-    config = getattr(transformers, f"{family}Config")(**SIZES, **settings)
+    config = getattr(transformers, f"{family}Config")(**{**SIZES, **settings})
     model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
     for name, parameter in model.named_parameters():  # biases start as zeros and norms as ones
         spread = 0.3 if "bias" in name or "norm" in name else 0.15

@@ -53,7 +53,8 @@ def test_factors_divide_each_frequency():
 @pytest.mark.parametrize(
     ("scaling", "words"),
     [
-        ({"rope_type": "yarn", "factor": 4.0}, "'yarn' is not supported.*linear, llama3, factors"),
+        ({"rope_type": "ntk", "factor": 4.0}, "'ntk' is not supported.*linear, llama3, factors, yarn"),
+        ({"rope_type": "yarn"}, "not usable.*factor"),
         ({"rope_type": "llama3", "factor": 4.0}, "not usable.*original_max_position_embeddings"),
         ({"rope_type": "linear", "factor": "many"}, "not usable"),
         ({"rope_type": "factors", "factors": (1.0,)}, "1 factors for 8"),

@@ -96,7 +96,7 @@ def test_rope_factors_are_taken_from_their_tensor(write_tiny_gguf, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"architecture": "gemma3"}, "'gemma3' is not supported; supported are llama, mistral, qwen2"),
+        ({"architecture": "gemma3"}, "'gemma3' is not supported; supported are llama, mistral, phi3, qwen2"),
         ({"extra": [("llama.expert_count", 8)]}, "mixture of experts"),
         ({"extra": [("llama.rope.dimension_count", 8)]}, "a part of each head"),
         ({"extra": [("llama.attention.value_length", 8)]}, "another width"),
@@ -109,11 +109,11 @@ def test_what_would_compute_something_else_is_refused(write_tiny_gguf, tmp_path,
 
 
 def test_an_unknown_rope_scaling_is_refused(write_tiny_gguf, tmp_path):
-    def yarn(writer):
-        writer.add_string("llama.rope.scaling.type", "yarn")
+    def odd(writer):
+        writer.add_string("llama.rope.scaling.type", "ntk")
 
-    checkpoint = open_checkpoint(write_tiny_gguf(tmp_path / "t.gguf", change=yarn).path)
-    with pytest.raises(StartError, match="'yarn' is not supported"):
+    checkpoint = open_checkpoint(write_tiny_gguf(tmp_path / "t.gguf", change=odd).path)
+    with pytest.raises(StartError, match="'ntk' is not supported"):
         load_decoder(checkpoint, torch.float32)
 
 
