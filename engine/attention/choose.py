@@ -12,6 +12,7 @@ from engine.attention.kernel import plain
 from engine.attention.kv import KVTensors
 from engine.attention.native import NativeAttention
 from engine.attention.plan import Segment, plan_attention
+from engine.attention.window import WindowedAttention
 from engine.errors import StartError
 from engine.model.config import ModelConfig
 from engine.native.build import library, openmp
@@ -26,6 +27,11 @@ LANES = 16
 
 def best_attention(kv: KVTensors, kernels: str = "auto") -> Attention:
     """`auto`, `native` (StartError where it can't be had) or `torch`."""
+    whole = _over_all(kv, kernels)
+    return whole if kv.config.window is None else WindowedAttention(whole)
+
+
+def _over_all(kv: KVTensors, kernels: str) -> Attention:
     if kernels == "torch" or not _fits(kv.config, kv.dtype):
         if kernels == "native":
             raise StartError(

@@ -51,6 +51,8 @@ class AttentionPlan:
     tokens: int
     runs: tuple[Run, ...]
     spans: tuple[Span, ...]
+    segments: tuple[Segment, ...] = ()
+    """What was planned."""
 
 
 def plan_attention(segments: Sequence[Segment]) -> AttentionPlan:
@@ -66,7 +68,7 @@ def plan_attention(segments: Sequence[Segment]) -> AttentionPlan:
             spans.append(Span(tuple(rows[owners[0]]), (*runs, *own[owners[0]]), total(runs)))
         else:
             spans.append(Span(tuple(row for owner in owners for row in rows[owner]), tuple(runs)))
-    return AttentionPlan(sum(map(len, rows)), tuple(run for runs in own for run in runs), tuple(spans))
+    return AttentionPlan(sum(map(len, rows)), tuple(run for runs in own for run in runs), tuple(spans), tuple(segments))
 
 
 def _rows(segments: Sequence[Segment]) -> list[range]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.errors import StartError
 
-ARCHITECTURES = ("llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe")
+ARCHITECTURES = ("gemma3_text", "llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe")
 """By their names in Hugging Face configurations. All are one decoder with the options of `ModelConfig`."""
 
 
@@ -52,6 +52,18 @@ class ModelConfig:
     mlp_bias: bool = False
     head_norm: bool = False
     """Queries and keys are normed, head by head, before they turn."""
+    sandwich_norm: bool = False
+    """What attention and MLP compute is normed once more before it is added."""
+    activation: str = "silu"
+    """Of the gate: `silu` or `gelu_tanh`."""
+    embedding_scale: float = 1.0
+    query_scale: float | None = None
+    """Scores are queries times keys times this; head_dim ** -0.5 where it is None."""
+    window: int | None = None
+    """Newest tokens that a token sees, itself included, in all layers but `whole_layers`."""
+    whole_layers: frozenset[int] = frozenset()
+    window_rope_theta: float | None = None
+    """Of the layers with a window, which turn unscaled; None where all layers turn alike."""
     experts: Experts | None = None
     dense_layers: frozenset[int] = frozenset()
     """Layers of a mixture of experts that have an MLP all the same."""

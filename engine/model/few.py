@@ -28,6 +28,8 @@ from engine.weights.blocks import Blocks, stack
 from engine.weights.checkpoint import Checkpoint
 from engine.weights.quant import BLOCK
 
+PLAIN = ("llama", "mistral", "qwen2")
+"""Architectures without any of the options that the kernel does not know."""
 LANES = 16
 PHASES = 8
 WORK_BYTES, LAYER_BYTES = 64, 80
@@ -83,7 +85,7 @@ class FewRows:
         """ValueError where the kernel can't compute this model."""
         kernel = library()
         config = checkpoint.config
-        if kernel is None or not has_kernel() or config.head_norm or config.experts or config.architecture == "phi3":
+        if kernel is None or not has_kernel() or config.architecture not in PLAIN:
             raise ValueError("the kernel computes plain Llama layers only")
         self.config = checkpoint.config
         self._decode = kernel.sapwood_decode

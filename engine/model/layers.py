@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from engine.model.elementwise import Elementwise
@@ -43,9 +44,14 @@ class GatedMlp:
 
     gate_up: Projection
     down: Projection
+    activation: str = "silu"
 
     def __call__(self, ops: Elementwise, x: Tensor) -> Tensor:
-        return self.down(ops.gate(self.gate_up(x)))
+        both = self.gate_up(x)
+        if self.activation == "silu":
+            return self.down(ops.gate(both))
+        gate, up = both.chunk(2, -1)
+        return self.down(F.gelu(gate, approximate="tanh").mul_(up))
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Embedding:
     """weight: [vocabulary, hidden]."""
 
     weight: Tensor
+    scale: float = 1.0
 
     def __call__(self, ids: Tensor) -> Tensor:
-        return torch.embedding(self.weight, ids)
+        found = torch.embedding(self.weight, ids)
+        return found if self.scale == 1.0 else found.mul_(self.scale)

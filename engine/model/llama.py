@@ -1,12 +1,12 @@
 """The Llama family: pre-norm layers, rotary positions, grouped heads, a gated MLP.
 
-Llama, Mistral, Phi-3, Qwen2 and Qwen3 differ in sizes, biases, norms of heads, and in MLP or experts, which ModelConfig
-says.
+Llama, Mistral, Phi-3, Qwen2, Qwen3 and Gemma 3 differ in sizes, biases, norms, windows, and in MLP or experts, which
+ModelConfig says.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -52,13 +52,19 @@ class Layer:
     attention: Attention
     mlp_norm: RmsNorm
     mlp: GatedMlp | ExpertMlp
+    after_attention: RmsNorm | None = None
+    after_mlp: RmsNorm | None = None
+    windowed: bool = False
 
     def __call__(
         self, ops: Elementwise, x: Tensor, added: Tensor | None, rotation: Rotation, attend: AttentionStep
     ) -> Tensor:
         """x gets what the layer before computed, and this layer's attention; the MLP's output is returned."""
         mixed = self.attention(ops, self.attention_norm(ops, x, added), rotation, attend)
-        return self.mlp(ops, self.mlp_norm(ops, x, mixed))
+        if self.after_attention is not None:
+            mixed = self.after_attention(ops, mixed, None)
+        out = self.mlp(ops, self.mlp_norm(ops, x, mixed))
+        return out if self.after_mlp is None else self.after_mlp(ops, out, None)
 
 
 class LlamaDecoder:
@@ -75,8 +81,10 @@ class LlamaDecoder:
         self.config = config
         self.dtype = dtype
         self.rope = Rope(config)
+        self._window_rope = self.rope if config.window_rope_theta is None else Rope(_in_windows(config))
         self._ops = best_elementwise(config, dtype)
-        self.embed = Embedding(loader.matrix("model.embed_tokens", config.vocab_size, config.hidden_size))
+        scale = float(torch.tensor(config.embedding_scale, dtype=dtype))
+        self.embed = Embedding(loader.matrix("model.embed_tokens", config.vocab_size, config.hidden_size), scale)
         self._layers = [_load_layer(config, loader, index) for index in range(config.layers)]
         self._norm = loader.norm("model.norm")
         self._head = projection(self.embed.weight if config.tied_head else _load_head(config, loader))
@@ -95,9 +103,10 @@ class LlamaDecoder:
     def _layers_over(self, ids: Tensor, positions: Tensor, attend: AttentionStep) -> tuple[Tensor, Tensor]:
         """The residual stream and what the last layer adds to it, both [tokens, hidden_size]."""
         rotation = self.rope.at(positions)
+        in_windows = rotation if self._window_rope is self.rope else self._window_rope.at(positions)
         x, added = self.embed(ids), None
         for layer in self._layers:
-            added = layer(self._ops, x, added, rotation, attend)
+            added = layer(self._ops, x, added, in_windows if layer.windowed else rotation, attend)
         assert added is not None
         return x, added
 
@@ -108,12 +117,21 @@ def _load_head(config: ModelConfig, loader: Loader) -> Tensor:
 
 def _load_layer(config: ModelConfig, loader: Loader, index: int) -> Layer:
     prefix = f"model.layers.{index}"
+    sandwich = config.sandwich_norm
     return Layer(
         attention_norm=loader.norm(f"{prefix}.input_layernorm"),
         attention=_load_attention(config, loader, index),
-        mlp_norm=loader.norm(f"{prefix}.post_attention_layernorm"),
+        mlp_norm=loader.norm(f"{prefix}.{'pre_feedforward' if sandwich else 'post_attention'}_layernorm"),
         mlp=_load_block(config, loader, index),
+        after_attention=loader.norm(f"{prefix}.post_attention_layernorm") if sandwich else None,
+        after_mlp=loader.norm(f"{prefix}.post_feedforward_layernorm") if sandwich else None,
+        windowed=config.window is not None and index not in config.whole_layers,
     )
+
+
+def _in_windows(config: ModelConfig) -> ModelConfig:
+    assert config.window_rope_theta is not None
+    return replace(config, rope_theta=config.window_rope_theta, rope_scaling=None)
 
 
 def _load_attention(config: ModelConfig, loader: Loader, index: int) -> Attention:
@@ -135,6 +153,8 @@ def _load_attention(config: ModelConfig, loader: Loader, index: int) -> Attentio
 
 def _load_head_norm(config: ModelConfig, loader: Loader, prefix: str) -> HeadNorm:
     queries, keys = (loader.norm(f"{prefix}.{name}_norm", config.head_dim) for name in "qk")
+    if config.query_scale is not None:  # attention scales by the head's width: what that leaves over is here
+        queries = replace(queries, weight=queries.weight * (config.query_scale * config.head_dim**0.5))
     return HeadNorm(queries, keys)
 
 
@@ -158,4 +178,5 @@ def _load_mlp(config: ModelConfig, loader: Loader, prefix: str, inner: int) -> G
     return GatedMlp(
         gate_up=loader.fused(parts, config.hidden_size, config.mlp_bias),
         down=loader.fused({f"{prefix}.down_proj": config.hidden_size}, inner, config.mlp_bias),
+        activation=config.activation,
     )

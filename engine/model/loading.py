@@ -37,7 +37,8 @@ class Loader:
         """`width` is the hidden size where nothing else is said."""
         config = self.checkpoint.config
         self._check(f"{name}.weight", (width or config.hidden_size,))
-        return RmsNorm(self.checkpoint.tensor(f"{name}.weight", torch.float32), config.rms_eps)
+        weight = self.checkpoint.tensor(f"{name}.weight", torch.float32)
+        return RmsNorm(weight + 1 if self.checkpoint.norms_from_one else weight, config.rms_eps)
 
     def fused(self, parts: Mapping[str, int], columns: int, bias: bool) -> Projection:
         """One linear whose output is that of all `parts` (name to rows), side by side in their order."""

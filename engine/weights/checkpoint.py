@@ -35,6 +35,11 @@ class Checkpoint(Protocol):
     @property
     def config(self) -> ModelConfig: ...
 
+    @property
+    def norms_from_one(self) -> bool:
+        """The weights of norms are stored as what they differ from 1."""
+        ...
+
     def has(self, name: str) -> bool: ...
 
     def shape(self, name: str) -> tuple[int, ...]:

@@ -30,6 +30,8 @@ LAYER_NAMES = {
     "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm",
     "post_attention_layernorm": "ffn_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
@@ -37,9 +39,15 @@ LAYER_NAMES = {
 }
 GATE_UP = "mlp.gate_up_proj"
 """Where a file has no `ffn_gate`, its `ffn_up` is both."""
+SANDWICH = {"post_attention_layernorm": "post_attention_norm"}
+"""Where the norm of this name is behind attention, not before the MLP."""
 EXPERT_NAMES = {"gate_proj": "ffn_gate_exps", "up_proj": "ffn_up_exps", "down_proj": "ffn_down_exps"}
 """All experts of a layer are one tensor, one after another."""
-ARCHITECTURE_NAMES = {"qwen3moe": "qwen3_moe"}
+GEMMA_PATTERN = 6
+"""Every so manieth layer of Gemma 3 sees everything; files do not say it."""
+GEMMA_27B_LAYERS = 62
+"""The one size that scales queries by hidden / heads; files do not say that either."""
+ARCHITECTURE_NAMES = {"gemma3": "gemma3_text", "qwen3moe": "qwen3_moe"}
 """Where a file's name for an architecture is another than Hugging Face's."""
 
 # Control tokens that end a turn or a document in the common chat formats: a file names one or two of them.
@@ -56,6 +64,8 @@ class GgufCheckpoint:
         self.folder: Path | None = None
         self.metadata: Mapping[str, Any] = self._file.metadata
         self.config = _Reader(self._file).config()
+
+    norms_from_one = False
 
     def has(self, name: str) -> bool:
         return _locate(self._file, name) is not None
@@ -114,6 +124,7 @@ class _Reader:
             kv_heads=self._count("attention.head_count_kv", heads),
             head_dim=head_dim,
             max_context=self._max_context(),
+            **(self._gemma(head_dim, heads, hidden) if self._family == "gemma3_text" else {}),
             rms_eps=self._number("attention.layer_norm_rms_epsilon", 1e-5),
             rope_theta=self._number("rope.freq_base", 10000.0),
             rope_scaling=self._rope_scaling(),
@@ -137,6 +148,18 @@ class _Reader:
         if self._metadata.get(f"{self._architecture}.expert_count") and self._family != "qwen3_moe":
             raise self._error("is a mixture of experts, which is supported for qwen3moe only")
 
+    def _gemma(self, head_dim: int, heads: int, hidden: int) -> dict[str, Any]:
+        layers = self._count("block_count")
+        return {
+            "sandwich_norm": True,
+            "activation": "gelu_tanh",
+            "embedding_scale": hidden**0.5,
+            "query_scale": (hidden / heads if layers == GEMMA_27B_LAYERS else head_dim) ** -0.5,
+            "window": self._count("attention.sliding_window"),
+            "whole_layers": frozenset(range(GEMMA_PATTERN - 1, layers, GEMMA_PATTERN)),
+            "window_rope_theta": self._number("rope.freq_base_swa", 10000.0),
+        }
+
     def _experts(self) -> Experts | None:
         if self._family != "qwen3_moe":
             return None
@@ -154,6 +177,8 @@ class _Reader:
     def _max_context(self) -> int:
         """Inside a sliding window full attention is exact, so the window bounds the context."""
         length = self._count("context_length")
+        if self._family == "gemma3_text":
+            return length
         window = self._metadata.get(f"{self._architecture}.attention.sliding_window")
         return min(length, window) if isinstance(window, int) and window else length
 
@@ -215,6 +240,8 @@ def _stored_as(file: Gguf, name: str) -> tuple[str, int | None]:
     if part.startswith("mlp.experts."):
         expert, _, matrix = part.removeprefix("mlp.experts.").partition(".")
         return f"blk.{layer}.{EXPERT_NAMES.get(matrix)}.{kind}", int(expert)
+    if part in SANDWICH and f"blk.{layer}.{SANDWICH[part]}.{kind}" in file.tensors:
+        return f"blk.{layer}.{SANDWICH[part]}.{kind}", None
     if part == GATE_UP and f"blk.{layer}.ffn_gate.{kind}" not in file.tensors:
         return f"blk.{layer}.ffn_up.{kind}", None
     return (f"blk.{layer}.{LAYER_NAMES[part]}.{kind}" if part in LAYER_NAMES else name), None

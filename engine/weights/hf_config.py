@@ -12,6 +12,7 @@ from engine.errors import StartError
 from engine.model.config import Experts, ModelConfig, require_supported
 
 # Models under a known type's name that would compute something else, by the key that gives them away.
+HEAD_NORMED = ("gemma3_text", "qwen3", "qwen3_moe")
 REFUSED_KEYS = ("quantization_config",)
 
 
@@ -62,7 +63,8 @@ class _Reader:
             attention_bias=bias,
             output_bias=bias and architecture != "qwen2",
             mlp_bias=bool(self._json.get("mlp_bias")),
-            head_norm=architecture in ("qwen3", "qwen3_moe"),
+            head_norm=architecture in HEAD_NORMED,
+            **(self._gemma(hidden) if architecture == "gemma3_text" else {}),
             experts=self._experts() if architecture == "qwen3_moe" else None,
             dense_layers=self._dense_layers() if architecture == "qwen3_moe" else frozenset(),
             eos_ids=self._eos_ids(),
@@ -70,12 +72,33 @@ class _Reader:
         )
 
     def _refuse_variants(self) -> None:
-        activation = self._json.get("hidden_act", "silu")
-        if activation != "silu":
-            raise StartError(f"{self._path}: hidden_act {activation!r} is not supported; silu is")
+        known = "gelu_pytorch_tanh" if self._json["model_type"] == "gemma3_text" else "silu"
+        activation = self._json.get("hidden_activation") or self._json.get("hidden_act", known)
+        if activation != known:
+            raise StartError(f"{self._path}: hidden_act {activation!r} is not supported; {known} is")
+        for key in ("final_logit_softcapping", "attn_logit_softcapping", "use_bidirectional_attention"):
+            if self._json.get(key):
+                raise StartError(f"{self._path}: models with {key} are not supported")
         for key in REFUSED_KEYS:
             if self._json.get(key):
                 raise StartError(f"{self._path}: models with {key} are not supported")
+
+    def _gemma(self, hidden: int) -> dict[str, Any]:
+        layers = range(self._count("num_hidden_layers"))
+        step = self._count("sliding_window_pattern", self._count("_sliding_window_pattern", 6))
+        kinds = self._json.get("layer_types") or ["full_attention" if (i + 1) % step == 0 else "" for i in layers]
+        local = self._rope_parameters("sliding_attention")
+        return {
+            "sandwich_norm": True,
+            "activation": "gelu_tanh",
+            "embedding_scale": hidden**0.5,
+            "query_scale": self._number(self._json, "query_pre_attn_scalar", 256) ** -0.5,
+            "window": self._count("sliding_window"),
+            "whole_layers": frozenset(layer for layer in layers if kinds[layer] == "full_attention"),
+            "window_rope_theta": self._number(
+                {**self._json, **local}, "rope_theta" if local else "rope_local_base_freq", 1e4
+            ),
+        }
 
     def _experts(self) -> Experts:
         return Experts(
@@ -93,6 +116,8 @@ class _Reader:
     def _max_context(self) -> int:
         """Inside a sliding window full attention is exact, so the window bounds the context."""
         length = self._count("max_position_embeddings")
+        if self._json["model_type"] == "gemma3_text":
+            return length
         rope = self._rope()
         if rope["rope_type"] in ("longrope", "dynamic"):  # what the model was trained for; beyond it they vary in time
             length = min(length, self._count("original_max_position_embeddings", length))
@@ -101,10 +126,16 @@ class _Reader:
 
     def _rope(self) -> Mapping[str, Any]:
         """`rope_parameters` (transformers 5) or `rope_scaling` (before), with one spelling of the type."""
-        found = self._json.get("rope_parameters") or self._json.get("rope_scaling") or {}
+        found = self._rope_parameters("full_attention") or self._json.get("rope_parameters")
+        found = found or self._json.get("rope_scaling") or {}
         if not isinstance(found, dict):
             raise StartError(f"{self._path}: the rope parameters should be a JSON object")
         return {**found, "rope_type": found.get("rope_type", found.get("type", "default"))}
+
+    def _rope_parameters(self, kind: str) -> Mapping[str, Any]:
+        """Those of one kind of layers, where kinds differ."""
+        found = (self._json.get("rope_parameters") or {}).get(kind)
+        return found if isinstance(found, dict) else {}
 
     def _rope_scaling(self) -> Mapping[str, Any] | None:
         rope = self._rope()

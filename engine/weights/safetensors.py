@@ -26,6 +26,7 @@ class FolderCheckpoint:
         self.folder: Path | None = folder
         self.metadata: Mapping[str, Any] = {}
         self.config = read_config(folder)
+        self.norms_from_one = self.config.architecture == "gemma3_text"
         self._folder = folder
         self._shards: dict[Path, Any] = {}
         self._where = self._index()

@@ -9,8 +9,8 @@ import torch
 class PlainAttention:
     """One sequence: every layer's keys and values in a list, causal attention in float32."""
 
-    def __init__(self):
-        self.keys, self.values = {}, {}
+    def __init__(self, config):
+        self.keys, self.values, self.config = {}, {}, config
 
     def __call__(self, layer, q, k, v):
         self.keys[layer] = torch.cat([self.keys[layer], k]) if layer in self.keys else k.clone()
@@ -21,13 +21,15 @@ class PlainAttention:
         scores = torch.einsum("qhd,khd->hqk", q.float(), keys) / q.shape[-1] ** 0.5
         past = len(keys) - len(q)
         hidden = torch.ones(len(q), len(keys), dtype=torch.bool).triu(past + 1)
+        if self.config.window and layer not in self.config.whole_layers:
+            hidden |= torch.ones(len(q), len(keys), dtype=torch.bool).tril(past - self.config.window)
         weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
         return torch.einsum("hqk,khd->qhd", weights, values).to(q.dtype)
 
 
 def run(decoder, ids, cuts=()):
     """Logits of every token of one sequence, computed in chunks that end at `cuts`."""
-    attend, logits, start = PlainAttention(), [], 0
+    attend, logits, start = PlainAttention(decoder.config), [], 0
     for stop in [*cuts, len(ids)]:
         rows = torch.arange(stop - start)
         logits.append(decoder.forward(ids[start:stop], torch.arange(start, stop), rows, attend))

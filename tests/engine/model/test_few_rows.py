@@ -193,9 +193,9 @@ def test_hidden_states_come_from_the_decoder_for_many_rows(plain_attention):
     checkpoint = random_checkpoint({})
     many = LlamaDecoder(checkpoint.config, checkpoint, torch.float32)
     ids, positions = torch.randint(0, 160, (5,)), torch.arange(5)
-    ours = ByRowsDecoder(FewRows(checkpoint, many), many, 8).hidden(ids, positions, plain_attention())
+    ours = ByRowsDecoder(FewRows(checkpoint, many), many, 8).hidden(ids, positions, plain_attention(many.config))
     assert ours.shape == (5, checkpoint.config.hidden_size)
-    assert torch.equal(ours, many.hidden(ids, positions, plain_attention()))
+    assert torch.equal(ours, many.hidden(ids, positions, plain_attention(many.config)))
 
 
 def test_a_kernel_that_computes_something_else_is_not_used():

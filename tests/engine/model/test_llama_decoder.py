@@ -27,6 +27,9 @@ LONGROPE = {"original_max_position_embeddings": 64,
             "rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.1, 1.3, 1.7],
                                 "long_factor": [1.0, 2.0, 4.0, 9.0]}}  # fmt: skip
 
+GEMMA = {"num_key_value_heads": 2, "head_dim": 16, "sliding_window": 7, "query_pre_attn_scalar": 16, "pad_token_id": 0,
+         "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}  # fmt: skip
+
 CASES = {
     "untied": ("Llama", {"num_key_value_heads": 6}),
     "tied-grouped": ("Llama", {"num_key_value_heads": 2, "tie_word_embeddings": True}),
@@ -57,6 +60,18 @@ CASES = {
     ),
     "qwen3-moe": ("Qwen3Moe", {**MOE, "norm_topk_prob": True}),
     "qwen3-moe-mixed": ("Qwen3Moe", {**MOE, "mlp_only_layers": [1], "norm_topk_prob": False}),
+    "gemma3": ("Gemma3Text", GEMMA),
+    "gemma3-scaled": (
+        "Gemma3Text",
+        {
+            **GEMMA,
+            "query_pre_attn_scalar": 24,
+            "rope_parameters": {
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+            },
+        },
+    ),
     "phi3": ("Phi3", {"num_key_value_heads": 2, "pad_token_id": 0}),
     "phi3-longrope": ("Phi3", {"num_key_value_heads": 2, "pad_token_id": 0, **LONGROPE}),
 }
@@ -70,7 +85,7 @@ def transformers():
 def random_model(transformers, family, settings):
     torch.manual_seed(7)
     config = getattr(transformers, f"{family}Config")(**{**SIZES, **settings})
-    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+    model = getattr(transformers, f"{family.removesuffix('Text')}ForCausalLM")(config).eval()
     for name, parameter in model.named_parameters():  # biases start as zeros and norms as ones
         spread = 0.3 if "bias" in name or "norm" in name else 0.15
         torch.nn.init.normal_(parameter.data, mean=float("norm" in name), std=spread)
@@ -113,7 +128,7 @@ def test_hidden_states_agree_with_transformers(pair, ids, plain_attention, relat
     decoder, model = pair
     with torch.no_grad():
         theirs = model.model(ids[None]).last_hidden_state[0]
-    ours = decoder.hidden(ids, torch.arange(TOKENS), plain_attention())
+    ours = decoder.hidden(ids, torch.arange(TOKENS), plain_attention(decoder.config))
     assert ours.dtype == torch.float32
     assert relative_error(ours, theirs) < 1e-4
 
@@ -121,9 +136,9 @@ def test_hidden_states_agree_with_transformers(pair, ids, plain_attention, relat
 def test_only_the_wanted_rows_are_returned(pair, ids, plain_attention):
     decoder, model = pair
     rows = torch.tensor([TOKENS - 1, 4])
-    logits = decoder.forward(ids, torch.arange(TOKENS), rows, plain_attention())
+    logits = decoder.forward(ids, torch.arange(TOKENS), rows, plain_attention(decoder.config))
     torch.testing.assert_close(logits, reference(model, ids)[rows], rtol=1e-3, atol=1e-3)
-    none = decoder.forward(ids, torch.arange(TOKENS), rows[:0], plain_attention())
+    none = decoder.forward(ids, torch.arange(TOKENS), rows[:0], plain_attention(decoder.config))
     assert none.shape == (0, SIZES["vocab_size"])
 
 

@@ -75,7 +75,7 @@ def test_a_sliding_window_bounds_the_context(folder):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"model_type": "gpt2"}, "'gpt2' is not supported; supported are llama, mistral, phi3, qwen2"),
+        ({"model_type": "gpt2"}, "'gpt2' is not supported; supported are gemma3_text, llama"),
         ({"model_type": None}, "model_type is None"),
         ({"hidden_size": "wide"}, "hidden_size is 'wide'"),
         ({"num_attention_heads": 0}, "num_attention_heads is 0"),

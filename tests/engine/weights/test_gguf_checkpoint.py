@@ -96,7 +96,7 @@ def test_rope_factors_are_taken_from_their_tensor(write_tiny_gguf, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"architecture": "gemma3"}, "'gemma3' is not supported; supported are llama, mistral, phi3, qwen2"),
+        ({"architecture": "gpt2"}, "'gpt2' is not supported; supported are gemma3_text, llama"),
         ({"extra": [("llama.expert_count", 8)]}, "mixture of experts"),
         ({"extra": [("llama.rope.dimension_count", 8)]}, "a part of each head"),
         ({"extra": [("llama.attention.value_length", 8)]}, "another width"),

@@ -25,6 +25,8 @@ FAMILIES = {
     "qwen3": ("Qwen3", {"head_dim": 32}),
     "qwen3moe": ("Qwen3Moe", EXPERTS),
     "phi3": ("Phi3", {"pad_token_id": 0}),
+    "gemma3": ("Gemma3Text", {"head_dim": 16, "query_pre_attn_scalar": 16, "pad_token_id": 0, "sliding_window": 64,
+                              "num_hidden_layers": 6, "tie_word_embeddings": True}),
     "qwen2": ("Qwen2", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
                                              "original_max_position_embeddings": 32}}),
 }  # fmt: skip
@@ -38,9 +40,10 @@ def model(request, tmp_path_factory):
     name, settings = FAMILIES[request.param]
     torch.manual_seed(5)
     config = getattr(transformers, f"{name}Config")(**{**SIZES, **settings})
-    made = getattr(transformers, f"{name}ForCausalLM")(config).eval()
+    made = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config).eval()
     for title, parameter in made.named_parameters():
-        torch.nn.init.normal_(parameter.data, mean=float("norm" in title), std=0.15)
+        ones = "norm" in title and "Gemma" not in name  # Gemma stores what differs from 1
+        torch.nn.init.normal_(parameter.data, mean=float(ones), std=0.15)
     folder = tmp_path_factory.mktemp(request.param)
     made.save_pretrained(folder)
     return request.param, made, load_file(folder / "model.safetensors")
@@ -59,7 +62,7 @@ def write(path, architecture, config, tensors):
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(1e4)
+    writer.add_rope_freq_base(1e6 if architecture == "gemma3" else 1e4)
     if head_dim := getattr(config, "head_dim", None):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
@@ -67,6 +70,8 @@ def write(path, architecture, config, tensors):
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if architecture == "gemma3":
+        writer.add_sliding_window(config.sliding_window)
     if architecture == "qwen2":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(4.0)
@@ -74,6 +79,8 @@ def write(path, architecture, config, tensors):
     for name, values in stacked(tensors).items():
         stem = names.get_name(name.removesuffix(".weight").removesuffix(".bias"))
         assert stem, name
+        if architecture == "gemma3" and "norm" in name:
+            values = values + 1
         writer.add_tensor(f"{stem}.{name.rpartition('.')[2]}", values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
