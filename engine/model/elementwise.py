@@ -24,7 +24,8 @@ DTYPES = (torch.float32, torch.bfloat16)
 
 class Elementwise(Protocol):
     def norm(self, x: Tensor, added: Tensor | None, weight: Tensor, eps: float) -> Tensor:
-        """x += added, in place; returns x / rms(x) * weight. x, added: [tokens, width]; weight: float32 [width]."""
+        """x += added, in place; returns x / rms(x) * weight. x, added: [tokens, width], contiguous; weight: float32
+        [width]."""
         ...
 
     def gate(self, x: Tensor) -> Tensor:
@@ -73,6 +74,7 @@ class NativeElementwise:
         self._parallel = runtime[0]
 
     def norm(self, x: Tensor, added: Tensor | None, weight: Tensor, eps: float) -> Tensor:
+        assert x.is_contiguous()
         out = torch.empty_like(x)
         call = self._call(x, x.shape[-1])
         call.other, call.out = None if added is None else added.data_ptr(), out.data_ptr()

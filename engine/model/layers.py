@@ -35,7 +35,7 @@ class HeadNorm:
         """heads: [tokens, queries, keys and values, head_dim], changed in place."""
         parts = heads[:, :query_heads], heads[:, query_heads : query_heads + key_heads]
         for norm, part in zip((self.queries, self.keys), parts, strict=True):
-            part.copy_(norm(ops, part.reshape(-1, part.shape[-1]), None).view(part.shape))
+            part.copy_(norm(ops, part.contiguous().view(-1, part.shape[-1]), None).view(part.shape))
 
 
 @dataclass(frozen=True)

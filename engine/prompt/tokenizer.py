@@ -17,6 +17,7 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models
 
 from engine.errors import StartError
+from engine.prompt import sentencepiece
 from engine.prompt.pretokenize import split_named
 from engine.prompt.text import well_formed
 from engine.prompt.vocabulary import scheme_of
@@ -131,12 +132,12 @@ def load_tokenizer(metadata: Mapping[str, Any], folder: Path | None) -> Tokenize
 
 def _from_gguf(metadata: Mapping[str, Any]) -> Tokenizer:
     kind = metadata["tokenizer.ggml.model"]
-    if kind != "gpt2":
+    if kind not in _GGUF_KINDS:
         raise StartError(
-            f"the GGUF file has a tokenizer of type {kind!r}, and only 'gpt2' (byte-level BPE) is read from GGUF; "
+            f"the GGUF file has a tokenizer of type {kind!r}, and only {' and '.join(_GGUF_KINDS)} are read from GGUF; "
             "use the model's folder with its tokenizer.json instead"
         )
-    raw = _byte_pair(metadata)
+    raw = _GGUF_KINDS[kind](metadata)
     raw.add_tokens(_added_tokens(metadata))
     found = (metadata.get(f"tokenizer.ggml.{key}") for key in _GGUF_EOS_KEYS)
     eos = [int(token_id) for token_id in found if token_id is not None]
@@ -164,6 +165,9 @@ def _byte_pair(metadata: Mapping[str, Any]) -> tokenizers.Tokenizer:
         raw.normalizer = split.normalizer()
     raw.decoder = decoders.ByteLevel()
     return raw
+
+
+_GGUF_KINDS = {"gpt2": _byte_pair, "llama": sentencepiece.byte_pair}
 
 
 def _added_tokens(metadata: Mapping[str, Any]) -> list[AddedToken]:

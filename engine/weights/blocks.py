@@ -10,6 +10,8 @@ from torch import Tensor
 
 from engine.weights.quant import BLOCK, BLOCK_BYTES, QuantType
 
+PACKED = (QuantType.Q4_0, QuantType.Q4_1, QuantType.Q8_0)
+"""Types that the kernels multiply with as they are; others become floats when they are loaded."""
 ZEROS = {QuantType.Q4_0: 8, QuantType.Q8_0: 128}
 """The code that stands for 0 in types without a minimum."""
 
@@ -36,7 +38,7 @@ class Blocks:
 
 def read_blocks(raw: Tensor, kind: QuantType, shape: Sequence[int]) -> Blocks | None:
     """The blocks of a matrix from `raw` (uint8 [bytes]); None for a type that has none."""
-    if kind not in BLOCK_BYTES:
+    if kind not in PACKED:
         return None
     blocks = raw.view(-1, BLOCK_BYTES[kind])
     constants = 4 if kind is QuantType.Q4_1 else 2

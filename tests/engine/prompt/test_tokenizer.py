@@ -141,7 +141,8 @@ def test_is_built_in_half_a_second(smollm2_checkpoint):
 @pytest.mark.parametrize(
     ("metadata", "named"),
     [
-        ({"tokenizer.ggml.model": "llama"}, "llama"),
+        ({"tokenizer.ggml.model": "t5"}, "'t5'.*gpt2 and llama"),
+        ({"tokenizer.ggml.model": "llama"}, "tokenizer.ggml.tokens"),
         ({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "no-such-split"}, "no-such-split"),
         ({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2"}, "tokenizer.ggml.tokens"),
         ({}, "tokenizer"),

@@ -39,14 +39,14 @@ def test_equal_to_the_reference(kind, values):
     np.testing.assert_array_equal(ours(kind, raw).numpy(), expected)
 
 
-@pytest.mark.parametrize("kind", [QuantType.Q4_0, QuantType.Q4_1, QuantType.Q8_0])
+@pytest.mark.parametrize("kind", [QuantType.Q4_0, QuantType.Q4_1, QuantType.Q5_0, QuantType.Q5_1, QuantType.Q8_0])
 def test_any_bytes_decode_like_the_reference(kind):
     """Also codes and constants that no quantiser writes (subnormal scales, unused codes)."""
     _, size = block_layout(kind)
     raw = np.random.default_rng(3).integers(0, 256, (ROWS, COLUMNS // 32 * size), dtype=np.uint8)
     blocks = raw.reshape(-1, size)
     blocks[:, 1] &= 0x3F  # float16 exponents below infinity
-    if kind is QuantType.Q4_1:
+    if kind in (QuantType.Q4_1, QuantType.Q5_1):
         blocks[:, 3] &= 0x3F
     expected = gguf.dequantize(raw, gguf.GGMLQuantizationType(kind.value))
     np.testing.assert_array_equal(ours(kind, raw).numpy(), expected)
