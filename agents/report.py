@@ -30,6 +30,19 @@ class Report:
         every = [turn for turns in self.turns.values() for turn in turns]
         return {name: _sum(getattr(turn, name) for turn in every) for name in ("prompt", "cached", "computed")}
 
+    @property
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """By branch: prompt tokens of its first turn that were there already, and those that it computed in all.
+        Branches whose server tells too little are left out.
+        """
+        found = {}
+        for name in self.branches:
+            turns = self.turns.get(name) or []
+            computed = _sum(turn.computed for turn in turns)
+            if turns and turns[0].cached is not None and computed is not None:
+                found[name] = (turns[0].cached, computed)
+        return found
+
     def as_json(self) -> dict[str, Any]:
         turns = [{"branch": name, **turn.as_json()} for name, own in self.turns.items() for turn in own]
         return {
@@ -39,6 +52,7 @@ class Report:
             "session": self.session,
             "winner": self.winner,
             "branches": self.branches,
+            "shares": {name: {"shared": ours, "private": own} for name, (ours, own) in self.shares.items()},
             "turns": turns,
             "totals": self.totals,
             "diff": self.diff,

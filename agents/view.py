@@ -90,6 +90,10 @@ class Text(Quiet):
         from rich.syntax import Syntax
 
         self._table(report)
+        if shares := report.shares:
+            own = ", ".join(f"{name} {private}" for name, (_, private) in shares.items())
+            least = min(shared for shared, _ in shares.values())
+            self._line(f"prompt tokens shared by each branch: {least} or more; computed for one alone: {own}", "dim")
         if report.diff:
             self._console.print(
                 Syntax(shown(report.diff.rstrip()), "diff", theme="ansi_dark", background_color="default")

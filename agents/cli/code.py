@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import click
 
-if TYPE_CHECKING:
-    from anyio import CancelScope
+from agents.cli.endpoint import DEFAULT_URL, api_key, http_url
+from agents.cli.signals import cancel_on_signal
 
+if TYPE_CHECKING:
     from agents.options import Options
     from agents.report import Report
     from agents.view import View
 
-DEFAULT_URL = "http://127.0.0.1:8080/v1"
 _EPILOG = """Exit status: 0 done and verified by the tests, 1 not solved, 2 usage, 3 model or gateway failed,
 4 budget used up, 130 interrupted."""
 
@@ -30,7 +27,7 @@ _EPILOG = """Exit status: 0 done and verified by the tests, 1 not solved, 2 usag
     envvar="SAPWOOD_BASE_URL",
     default=DEFAULT_URL,
     show_default=True,
-    callback=lambda context, parameter, value: _http_url(value),
+    callback=lambda context, parameter, value: http_url(value),
     help="An OpenAI-compatible endpoint.",
 )
 @click.option("--model", help="Default: the first one the endpoint lists.")
@@ -48,27 +45,7 @@ def code(api_key_env: str | None, output: str, **given: Any) -> None:
     """Do a task in a repository with a model and tools, and let the tests decide."""
     if bool(given["prompt"]) == bool(given["resume"]):
         raise click.UsageError("give -p TASK to begin, or --resume ID to go on")
-    click.get_current_context().exit(_main({**given, "api_key": _key(api_key_env)}, output))
-
-
-def _http_url(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise click.BadParameter(f"{value!r} is not an http:// or https:// URL")
-    return value
-
-
-def _key(name: str | None) -> str | None:
-    if name and not os.environ.get(name):
-        raise click.UsageError(f"--api-key-env {name}: that variable is not set")
-    key = os.environ.get(name or "SAPWOOD_API_KEY", "")
-    if not (key.isascii() and key.isprintable()):
-        raise click.UsageError(f"${name or 'SAPWOOD_API_KEY'} is no API key: it has characters that no header can hold")
-    return key or None
+    click.get_current_context().exit(_main({**given, "api_key": api_key(api_key_env)}, output))
 
 
 def _main(given: dict[str, Any], output: str) -> int:
@@ -102,7 +79,7 @@ async def _until_signal(options: Options, view: View) -> Report | None:
     ended: Report | None = None
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        group.start_soon(_cancel_on_signal, group.cancel_scope)
+        group.start_soon(cancel_on_signal, group.cancel_scope)
         try:
             ended = await solve(options, view)
         except Exception as error:  # raised outside, so that the group does not wrap it
@@ -111,14 +88,3 @@ async def _until_signal(options: Options, view: View) -> Report | None:
     if failure is not None:
         raise failure
     return ended
-
-
-async def _cancel_on_signal(scope: CancelScope) -> None:
-    import anyio
-
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
-            break
-    for number in (signal.SIGINT, signal.SIGTERM):  # a second Ctrl-C must not break off the cleaning up
-        signal.signal(number, signal.SIG_IGN)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agents.cli.code import DEFAULT_URL, _cancel_on_signal, _http_url, _key
+from agents.cli.endpoint import DEFAULT_URL, api_key, http_url
+from agents.cli.signals import cancel_on_signal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +30,7 @@ _EPILOG = """Exit status: 0 all solved, 1 not all, 2 usage, 3 the endpoint did n
     envvar="SAPWOOD_BASE_URL",
     default=DEFAULT_URL,
     show_default=True,
-    callback=lambda context, parameter, value: _http_url(value),
+    callback=lambda context, parameter, value: http_url(value),
     help="An OpenAI-compatible endpoint.",
 )
 @click.option("--model", help="Default: the first one the endpoint lists.")
@@ -43,7 +44,7 @@ _EPILOG = """Exit status: 0 all solved, 1 not all, 2 usage, 3 the endpoint did n
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: a new folder here.")
 def eval(tasks: Path | None, only: tuple[str, ...], repeat: int, out: Path | None, **given: Any) -> None:
     """Measure an agent: run it on a set of broken repositories and count what it repairs."""
-    given["api_key"] = _key(given.pop("api_key_env"))
+    given["api_key"] = api_key(given.pop("api_key_env"))
     click.get_current_context().exit(_main(tasks, only, repeat, out, given))
 
 
@@ -89,7 +90,7 @@ async def _evaluate(options: Options, tasks: list[Task], repeat: int, out: Path,
     status: int | None = None
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        group.start_soon(_cancel_on_signal, group.cancel_scope)
+        group.start_soon(cancel_on_signal, group.cancel_scope)
         try:
             wanted = attempts(able, repeat)
             say = lambda result: console.print(line(result), markup=False, highlight=False, soft_wrap=True)  # noqa: E731
