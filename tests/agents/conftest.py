@@ -21,6 +21,7 @@ from agents.report import Report
 from agents.run import solve
 from agents.session import Session, folder_of
 from agents.view import Json
+from tests.agents.prefixes import breaks
 
 PROMPT_TOKENS = 100
 
@@ -172,9 +173,11 @@ def _bare_pytest(bare_pytest):
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
+    """Every run on it is held to its prefixes."""
     server = Upstream()
     yield server
     server.stop()
+    assert breaks(zip(server.sessions, server.raw, strict=True)) == []
 
 
 class Run:

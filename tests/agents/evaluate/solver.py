@@ -1,7 +1,4 @@
-"""A scripted model that knows the solution of every task and plays it: read, edit, run the tests, done.
-
-It also watches: each request must extend the one before it in its session, to the byte.
-"""
+"""A scripted model that knows the solution of every task and plays it: read, edit, run the tests, done."""
 
 from __future__ import annotations
 
@@ -17,13 +14,9 @@ class Solver:
     def __init__(self, upstream, tasks: list[Task], run_tests: bool = True) -> None:
         self._upstream = upstream
         self._plays = {task.prompt.strip(): calls(task, run_tests) for task in tasks}
-        self._last: dict[str, tuple[list[str], str]] = {}
-        self.requests = 0
-        self.breaks: list[str] = []
 
     def __call__(self, body, headers, skip=0):
         """The next turn of the play; the first `skip` turns of the conversation were somebody else's."""
-        self.watch(body, headers)
         told = body["messages"][1]["content"]
         play = next(calls for prompt, calls in self._plays.items() if prompt in told)
         turn = sum(message["role"] == "assistant" for message in body["messages"]) - skip
@@ -31,16 +24,6 @@ class Solver:
             return self._upstream.say("The tests pass now.")
         name, arguments = play[turn]
         return self._upstream.raw_call(name, json.dumps(arguments), identity=f"c{turn}")
-
-    def watch(self, body, headers):
-        self.requests += 1
-        session = headers["x-sapwood-session"]
-        messages, tools = [json.dumps(message) for message in body["messages"]], json.dumps(body["tools"])
-        parent = session.partition(".")[0]
-        before = self._last.get(session) or self._last.get(parent)
-        if before and (messages[: len(before[0])] != before[0] or tools != before[1]):
-            self.breaks.append(session)
-        self._last[session] = messages, tools
 
 
 def calls(task: Task, run_tests: bool) -> list[tuple[str, dict]]:

@@ -18,6 +18,8 @@ from agents.cli.evaluate import eval as command
 from agents.evaluate.tasks import OURS, load
 from agents.stack import SAPWOOD
 from tests.agents.evaluate.solver import Solver
+from tests.agents.front import gateway_before
+from tests.agents.prefixes import breaks
 
 SOME = ("flaky_fixture", "two_files", "unicode", "c_compile_error")
 TASKS = load(OURS)
@@ -46,13 +48,18 @@ def lines(folder):
 
 
 def check_all_solved(evaluate, upstream, names):
-    upstream.script = solver = Solver(upstream, TASKS)
-    status, out = evaluate(*names)
-    assert status == 0, out
+    """Through a real gateway; what reaches the upstream and what the gateway counts say the same."""
+    upstream.script = Solver(upstream, TASKS)
+    with gateway_before(upstream.url) as front:
+        status, out = evaluate(*names, url=front.url)
+        assert status == 0, out
+        assert front.count("requests", route="/v1/chat/completions", status="200") == len(upstream.raw)
+        assert front.count("prefix_breaks") == 0
     able = [task.name for task in TASKS if (not names or task.name in names) and not task.missing]
     assert [line["task"] for line in lines(evaluate.out)] == able
-    assert solver.breaks == []
-    assert solver.requests == sum(line["turns"] for line in lines(evaluate.out))
+    assert len(upstream.raw) == sum(line["turns"] for line in lines(evaluate.out))
+    assert len(set(upstream.sessions)) == len(able)
+    assert breaks(zip(upstream.sessions, upstream.raw, strict=True)) == []
 
 
 def test_some_tasks_are_solved_and_no_prefix_breaks(evaluate, upstream):
@@ -80,14 +87,13 @@ def test_branches_share_their_prefix_too(evaluate, upstream):
     def script(body, headers):
         """The turn that branches share must run the tests; the play begins behind it."""
         if body["tool_choice"] != "auto":
-            solver.watch(body, headers)
             return upstream.use("run_tests")
         return solver(body, headers, skip=1)
 
     upstream.script = script
     status, out = evaluate("regex", arguments=["--branches", "2", "--seed", "1"])
     assert status == 0, out
-    assert solver.breaks == []
+    assert breaks(zip(upstream.sessions, upstream.raw, strict=True)) == []
     assert {turn["branch"] for turn in lines(evaluate.out)[0]["by_turn"]} > {"main"}
 
 
