@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.mark.parametrize("name", ["interpreted_attention.py", "interpreted_layer.py"])
-def test_in_the_interpreter(interpreted, name):
+def test_in_the_interpreter(interpreted):
     pytest.importorskip("triton")
-    interpreted(name)
+    interpreted("interpreted_attention.py", "interpreted_layer.py")
 
 
 ATTEND = {
