@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import ssl
 
 import pytest
 
@@ -20,6 +22,14 @@ register_profiles()
 def pytest_collection_modifyitems(items):
     """The soak takes a minute whatever the machine: begun last it would keep one of two workers waiting."""
     items.sort(key=lambda item: "soak" not in item.path.parts)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_read_once():
+    """Each HTTP client reads all authorities anew, 40 ms: half of a small test. None speaks TLS to anyone outside."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
 
 
 @pytest.fixture(scope="session")

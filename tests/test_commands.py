@@ -14,7 +14,7 @@ import pytest
 
 from agents.stack import SAPWOOD
 
-COMMANDS = ("up", "code", "engine", "gateway", "mcp", "redis", "fetch", "doctor")
+COMMANDS = ("up", "code", "sessions", "eval", "engine", "gateway", "mcp", "why", "keys", "redis", "fetch", "doctor")
 
 
 def sapwood(*arguments, **options):

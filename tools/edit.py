@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -34,7 +33,6 @@ class EditTools:
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        self._one_at_a_time = threading.Lock()
 
     def specs(self) -> Sequence[ToolSpec]:
         return (ToolSpec(self.edit_file, read_only=False), ToolSpec(self.replace_function, read_only=False))
@@ -46,7 +44,7 @@ class EditTools:
         new: Annotated[str, Field(description="Text to put in its place.")],
     ) -> str:
         """Replace one exact piece of text in a file. Include enough lines that it occurs only once."""
-        with self._one_at_a_time:
+        with self._sandbox.changing:
             text = read_text(self._sandbox, path)
             changed = _replace_once(path, text, old, new)
             self._sandbox.jail.write(path, encode_text(self._sandbox, path, changed))
@@ -59,7 +57,7 @@ class EditTools:
     ) -> str:
         """Replace the Python function or method of the same name by this new code."""
         new = parse_function(code)
-        with self._one_at_a_time:
+        with self._sandbox.changing:
             path, text, old = self._find(new.name)
             changed = splice(text, old, new)
             if changed == text:

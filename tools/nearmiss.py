@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from tools.text import lines_of
+
 _MAX_LINES = 5000
 _MAX_WANTED = 4000
 _ENOUGH = 0.6
@@ -21,7 +23,7 @@ class NearMiss:
 
 def closest(text: str, wanted: str) -> NearMiss | None:
     """The run of as many lines as `wanted` that is most like it; None if nothing is much like it."""
-    lines, target = text.splitlines()[:_MAX_LINES], wanted[:_MAX_WANTED].strip("\n").splitlines()
+    lines, target = lines_of(text)[:_MAX_LINES], lines_of(wanted[:_MAX_WANTED].strip("\n"))
     size = len(target)
     if not size or size > len(lines):
         return None

@@ -12,7 +12,8 @@ from typing import Any
 
 _SHOWN_FAILURES = 5
 _KEPT_FAILURES = 20
-_SHOWN_LINES = 12
+_SHOWN_LINES = 60
+"""Of all failures together; each gets its share."""
 _CHANGING = (
     (re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "0x..."),
     (re.compile(r"(<tmp>)?(/[\w.-]+)*/pytest-of-[^/\s]+/pytest-\d+"), "<tmp>"),
@@ -73,7 +74,8 @@ class TestRun:
         """Short and stable: the same result always gives the same text."""
         parts = [self._headline(), *self._failure_texts()]
         if len(self.failures) > _SHOWN_FAILURES:
-            parts.append(f"[{self.failed + self.errors - _SHOWN_FAILURES} more not shown]")
+            count, after = self.failed + self.errors - _SHOWN_FAILURES, self.failures[_SHOWN_FAILURES].nodeid
+            parts.append(f"[{count} more not shown; run_tests, target {after}, shows the next]")
         if self.detail:
             parts.append(self.detail)
         return "\n".join(parts)
@@ -93,12 +95,17 @@ class TestRun:
                 return tally
 
     def _failure_texts(self) -> Iterable[str]:
+        most = _SHOWN_LINES // min(max(len(self.failures), 1), _SHOWN_FAILURES)
         for number, failure in enumerate(self.failures[:_SHOWN_FAILURES], 1):
             place = f"{failure.file}:{failure.line}: " if failure.line else ""
             lines = failure.message.splitlines() or ["(no message)"]
-            more = [f"[{len(lines) - _SHOWN_LINES} more lines]"] if len(lines) > _SHOWN_LINES else []
-            shown = "\n".join(f"   {line}" for line in [*lines[:_SHOWN_LINES], *more]).lstrip()
+            more = [_more_lines(len(lines) - most, failure)] if len(lines) > most else []
+            shown = "\n".join(f"   {line}" for line in [*lines[:most], *more]).lstrip()
             yield f"{number}. {failure.nodeid}\n   {place}{shown}"
+
+
+def _more_lines(count: int, failure: Failure) -> str:
+    return f"[{count} more lines; run_tests, target {failure.nodeid}, shows more]"
 
 
 @dataclass

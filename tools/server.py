@@ -6,7 +6,7 @@ import functools
 import inspect
 import logging
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,11 @@ from tools.edit import EditTools
 from tools.errors import ToolFault
 from tools.family import answer
 from tools.files import FileTools
+from tools.git import GitTools
+from tools.patching import PatchTools
 from tools.search import SearchTools
 from tools.shell import ShellTools
-from tools.testing import TestingTools
+from tools.testing import CommandTests, TestingTools
 
 _log = logging.getLogger(__name__)
 
@@ -31,26 +33,39 @@ if TYPE_CHECKING:
     from tools.family import Family, ToolSpec
     from tools.sandbox import Sandbox
 
-FAMILIES: tuple[Callable[[Sandbox], Family], ...] = (
-    FileTools,
-    EditTools,
-    SearchTools,
-    ShellTools,
-    TestingTools,
-    CompilerTools,
-)
 
-
-def build_server(sandbox: Sandbox, *, only: Collection[str] | None = None) -> MCPServer[Any]:
+def build_server(
+    sandbox: Sandbox,
+    *,
+    only: Collection[str] | None = None,
+    test_command: str | None = None,
+    checks: Mapping[str, str] | None = None,
+) -> MCPServer[Any]:
     """A server with all tools, or those named in `only`, sorted by name so that a prompt never changes.
 
-    Raises ValueError for a name that no tool has.
+    `test_command` is what `run_tests` runs in the place of pytest; `checks` are more commands for `check_code`, by the
+    glob of the files that they are for. Raises ValueError for a name that no tool has.
     """
-    specs = {spec.function.__name__: spec for family in FAMILIES for spec in family(sandbox).specs()}
-    if unknown := sorted(set(only or ()) - specs.keys()):
-        raise ValueError(f"no such tool: {', '.join(unknown)}; there are {', '.join(sorted(specs))}")
-    chosen = sorted(specs if only is None else only)
-    return MCPServer("sapwood", tools=[_tool(specs[name]) for name in dict.fromkeys(chosen)], log_level="WARNING")
+    families: tuple[Family, ...] = (
+        FileTools(sandbox),
+        EditTools(sandbox),
+        PatchTools(sandbox),
+        SearchTools(sandbox),
+        ShellTools(sandbox),
+        CommandTests(sandbox, test_command) if test_command else TestingTools(sandbox),
+        CompilerTools(sandbox, checks or {}),
+        GitTools(sandbox),
+    )
+    return server_of([spec for family in families for spec in family.specs()], only)
+
+
+def server_of(specs: Sequence[ToolSpec], only: Collection[str] | None = None) -> MCPServer[Any]:
+    """A server with these tools, or those of them named in `only`, sorted by name. Raises ValueError as above."""
+    named = {spec.function.__name__: spec for spec in specs}
+    if unknown := sorted(set(only or ()) - named.keys()):
+        raise ValueError(f"no such tool: {', '.join(unknown)}; there are {', '.join(sorted(named))}")
+    chosen = sorted(named if only is None else only)
+    return MCPServer("sapwood", tools=[_tool(named[name]) for name in dict.fromkeys(chosen)], log_level="WARNING")
 
 
 class _PlainTool(Tool):
@@ -88,7 +103,7 @@ def _defect(name: str, error: BaseException) -> str:
 def _tool(spec: ToolSpec) -> Tool:
     tool = _PlainTool.from_function(
         _with_faults(spec.function),
-        description=inspect.getdoc(spec.function),
+        description=" ".join((inspect.getdoc(spec.function) or "").split()),
         annotations=ToolAnnotations(read_only_hint=spec.read_only, open_world_hint=False),
         structured_output=False,
     )

@@ -8,17 +8,21 @@ import secrets
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
 from tools.errors import ToolFault
 from tools.family import ToolSpec, answer
+from tools.progress import telling
 from tools.report import Outcome, TestRun, fold, steady
 from tools.sandbox import Completed, Sandbox
+from tools.sandbox.process import Hear
 from tools.workers import sapwood_report
 
 _PLUGIN = Path(sapwood_report.__file__)
@@ -49,16 +53,56 @@ class TestingTools:
 
     async def run_tests(
         self,
+        context: Context[Any, Any],
         target: Annotated[str, Field(description="A file, folder or pytest node id; empty for all tests.")] = "",
         timeout: Annotated[int, Field(description="Seconds until the tests are killed.")] = 120,  # noqa: ASYNC109
     ) -> CallToolResult:
         """Run the tests with pytest. Shows the counts and the first failures with their message and place."""
-        run = await run_pytest(self._sandbox, target=target, seconds=timeout)
+        started = partial(run_pytest, self._sandbox, target=target, seconds=timeout)
+        run = await telling(context, lambda hear: started(hear=hear))
         return answer(run.as_text(), run.as_data(), failed=run.outcome is Outcome.TIMED_OUT)
 
 
-async def run_pytest(sandbox: Sandbox, *, target: str = "", seconds: float = 120) -> TestRun:
-    """Run pytest in the sandbox's root. ToolFault for a target that does not exist or a missing pytest."""
+class CommandTests:
+    """run_tests, for repositories with a test command of their own."""
+
+    def __init__(self, sandbox: Sandbox, command: str) -> None:
+        self._sandbox = sandbox
+        self._command = command
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return (ToolSpec(self.run_tests, read_only=False),)
+
+    async def run_tests(
+        self,
+        context: Context[Any, Any],
+        timeout: Annotated[int, Field(description="Seconds until the tests are killed.")] = 120,  # noqa: ASYNC109
+    ) -> CallToolResult:
+        """Run the tests of this project. Shows their output and whether they passed."""
+        run = partial(self._sandbox.run, self._command, timeout=max(timeout, 1), keep=True)
+        done = await telling(context, lambda hear: run(hear=hear))
+        outcome = Outcome.TIMED_OUT if done.timed_out else Outcome.FAILED if done.exit_code else Outcome.PASSED
+        lines = [_headline(outcome, done, self._command), done.output.strip("\n")]
+        if done.truncated:
+            lines.append(done.middle_left_out())
+        data = {"outcome": outcome.value, "command": self._command, **asdict(done)}
+        return answer("\n".join(filter(None, lines)), data, failed=done.timed_out)
+
+
+def _headline(outcome: Outcome, done: Completed, command: str) -> str:
+    match outcome:
+        case Outcome.PASSED:
+            return f"the tests passed ({command})"
+        case Outcome.TIMED_OUT:
+            return f"the tests timed out and were killed ({command})"
+        case _:
+            return f"the tests failed with exit code {done.exit_code} ({command})"
+
+
+async def run_pytest(sandbox: Sandbox, *, target: str = "", seconds: float = 120, hear: Hear | None = None) -> TestRun:
+    """Run pytest in the sandbox's root. ToolFault for a target that does not exist or a missing pytest. `hear` gets
+    pytest's own output as it comes.
+    """
     targets = [_checked(sandbox, target)] if target else []
     python = interpreter(sandbox)
     report = sandbox.home / f"report-{secrets.token_hex(8)}.jsonl"
@@ -66,6 +110,7 @@ async def run_pytest(sandbox: Sandbox, *, target: str = "", seconds: float = 120
         [python, "-m", "pytest", *_OPTIONS, *_configuration(sandbox), *targets],
         timeout=max(seconds, 1),
         env={"PYTHONPATH": str(_PLUGIN.parent), "SAPWOOD_REPORT": str(report), "PYTHONHASHSEED": "0"},
+        hear=hear,
     )
     if "No module named pytest" in done.output and not report.exists():
         raise ToolFault(f"pytest is not installed for {python}; install it there and try again")

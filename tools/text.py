@@ -8,7 +8,8 @@ from tools.errors import ToolFault
 from tools.sandbox import Sandbox
 
 _BINARY_PROBE = 8192
-_MAX_LINE = 2000
+MAX_LINE = 2000
+"""What is shown of one line."""
 
 
 def read_text(sandbox: Sandbox, path: str) -> str:
@@ -22,6 +23,14 @@ def read_text(sandbox: Sandbox, path: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         byte = data[error.start]
         raise ToolFault(f"{path!r} is not UTF-8 text: byte 0x{byte:02x} in line {line}") from None
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines as compilers and editors count them, at line feeds alone and without their ends."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
 
 
 def encode_text(sandbox: Sandbox, path: str, text: str) -> bytes:
@@ -50,7 +59,7 @@ def cut(text: str, limit: int, hint: str) -> str:
 
 def cut_line(line: str) -> str:
     """One line in bounded length."""
-    return line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}[... {len(line) - _MAX_LINE} characters left out]"
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}[... {len(line) - MAX_LINE} characters left out]"
 
 
 def numbered(lines: list[str], first: int) -> str:
@@ -61,4 +70,4 @@ def numbered(lines: list[str], first: int) -> str:
 def short_diff(path: str, old: str, new: str, limit: int) -> str:
     """A unified diff with two lines of context."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), f"a/{path}", f"b/{path}", n=2, lineterm="")
-    return cut("\n".join(lines), limit, "read the file to see them")
+    return cut("\n".join(lines), limit, f"read them with read_file, path {path}")

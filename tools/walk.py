@@ -14,8 +14,8 @@ from tools.sandbox import Sandbox
 
 SKIPPED = frozenset(
     (
-        ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache",
-        ".ruff_cache", ".tox", ".nox", ".hypothesis", ".eggs", ".idea", ".vscode",
+        ".git", ".hg", ".svn", ".sapwood", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache",
+        ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".hypothesis", ".eggs", ".idea", ".vscode",
     )
 )  # fmt: skip
 MAX_ENTRIES = 50_000
@@ -54,6 +54,11 @@ def walk(sandbox: Sandbox, start: str, *, max_depth: int = 0) -> Iterator[Entry]
                 if seen > MAX_ENTRIES:
                     return
                 yield Entry(f"{prefix}/{name}" if prefix else name, depth, name in folders_here)
+
+
+def not_all(count: int) -> str:
+    """What to say below `count` entries if the walk was stopped there."""
+    return f"\n[only the first {count} entries were looked at; give a subfolder as path]" * (count >= MAX_ENTRIES)
 
 
 def _is_link(name: str, folder: int) -> bool:

@@ -10,10 +10,11 @@ import click
 COMMANDS = {
     "up": ("agents.cli.up", "Start Redis, engines and the gateway; Ctrl-C ends them all."),
     "code": ("agents.cli.code", "Let the agent work on a repository until its tests pass."),
+    "sessions": ("agents.cli.sessions", "List, show and export what the agent did in a repository."),
     "eval": ("agents.cli.evaluate", "Measure an agent: run it on a set of broken repositories."),
     "engine": ("engine.cli", "Serve one model over OpenAI's API."),
     "gateway": ("gateway.cli", "Serve one endpoint in front of several replicas."),
-    "mcp": ("tools.cli", "Serve the tools to any MCP client."),
+    "mcp": ("agents.cli.mcp", "Serve the tools, or the agent as one tool, to any MCP client."),
     "why": ("gateway.cli_why", "Say why a request was slow: what was reused, and what broke its prefix."),
     "keys": ("gateway.cli_keys", "Add, list and revoke API keys of a gateway."),
     "redis": ("gateway.cli_redis", "Run the embedded Redis in the foreground."),

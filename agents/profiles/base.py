@@ -97,5 +97,6 @@ class Profile(Protocol):
 def tests_call(tests: str | None, repo: Path) -> dict[str, Any]:
     """`--tests` as the tool call that decides: a path or node id for pytest, else a command."""
     if tests and not (repo / tests.partition("::")[0]).exists():
-        return {"tool": "run_command", "arguments": {"command": tests}}
+        # In the root and in a shell of its own: the model's `cd` counts for later commands, not for the verdict.
+        return {"tool": "run_command", "arguments": {"command": f'(cd -- "$SAPWOOD_ROOT" || exit\n{tests}\n)'}}
     return {"tool": "run_tests", "arguments": {"target": tests} if tests else {}}

@@ -207,3 +207,9 @@ def test_a_prompt_that_is_not_utf8_is_sent_as_text(run, upstream, repo):
     sent = upstream.bodies[0]["messages"][1]["content"]
     assert "repair \\udcff" in sent
     assert "odd\\udcff.py" in sent
+
+
+def test_the_models_own_directory_does_not_change_the_verdict(run, repo, upstream):
+    (repo / "sub").mkdir()
+    upstream.turns = [upstream.use("run_command", command="cd sub"), upstream.say("done")]
+    assert run(tests="test -f calc.py").status is Status.SOLVED

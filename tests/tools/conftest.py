@@ -46,11 +46,22 @@ def root(sandbox: Sandbox) -> Path:
 
 @pytest.fixture
 def call(sandbox: Sandbox) -> Callable[..., Reply]:
-    """`call(tool, **arguments)` through the in-process MCP client."""
+    """`call(tool, **arguments)` through the in-process MCP client, each time of the same server."""
+    return caller(sandbox)
+
+
+@pytest.fixture
+def serve(sandbox: Sandbox) -> Callable[..., Callable[..., Reply]]:
+    """The same for a server that is configured: `serve(test_command=…)`."""
+    return lambda **options: caller(sandbox, **options)
+
+
+def caller(sandbox: Sandbox, **options: Any) -> Callable[..., Reply]:
+    server = build_server(sandbox, **options)
 
     def call(name: str, **arguments: Any) -> Reply:
         async def one() -> Reply:
-            async with Client(build_server(sandbox)) as client:
+            async with Client(server) as client:
                 result = await client.call_tool(name, arguments)
                 text = "\n".join(block.text for block in result.content)
                 return Reply(text, result.structured_content, result.is_error)

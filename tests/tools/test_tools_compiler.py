@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.compiler import Diagnostic, parse_gcc
+from tools.diagnostics import Diagnostic, parse_lines
 
 Call = Callable[..., object]
 needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler here")
@@ -66,7 +66,7 @@ def test_cpp_errors(root: Path, call: Call) -> None:
 
 def test_a_missing_compiler_is_said(root: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "a.c").write_text("int x;\n")
-    monkeypatch.setattr("tools.compiler.shutil.which", lambda name: None)
+    monkeypatch.setattr("tools.checkers.shutil.which", lambda name: None)
     reply = call("check_code", path="a.c")
     assert reply.failed
     assert "no C compiler here" in reply.text
@@ -87,8 +87,8 @@ def test_both_compilers_forms_are_read() -> None:
     output = (
         "./a.c: In function 'main':\n./a.c:3:7: fatal error: no.h: No such file\n   3 | x\na.c:9: warning: old\nnote\n"
     )
-    assert parse_gcc(output) == [
-        Diagnostic("a.c", 3, 7, "error", "no.h: No such file"),
+    assert parse_lines(output) == [
+        Diagnostic("./a.c", 3, 7, "error", "no.h: No such file"),
         Diagnostic("a.c", 9, 1, "warning", "old"),
     ]
 

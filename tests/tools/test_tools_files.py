@@ -42,7 +42,7 @@ def test_pages_of_a_long_file_follow_on_without_a_gap(root: Path, call: Call) ->
         (None, "missing.txt", {}, "does not exist"),
         (b"a\0b", "f", {}, "binary file"),
         (b"ok\n\xff\xfe", "f", {}, "not UTF-8 text: byte 0xff in line 2"),
-        (b"x" * (5 << 20), "f", {}, "search_text"),
+        (b"x" * (5 << 20), "f", {}, "such as: sed -n '1,200p' f"),
         (b"one\n", "f", {"start_line": 7}, "has 1 lines"),
         (b"one\ntwo\n", "f", {"start_line": 2, "end_line": 1}, "before start_line"),
         (b"", "f/inner", {}, "parent that is a file"),
@@ -121,3 +121,24 @@ def test_limits_come_from_the_sandbox(tmp_path: Path) -> None:
         (tmp_path / "f").write_bytes(b"x" * 11)
         with pytest.raises(Exception, match="11 bytes, more than the 10"):
             sandbox.jail.read("f", sandbox.limits.read_bytes)
+
+
+def test_our_own_sessions_are_neither_listed_nor_written(root, call):
+    (root / ".sapwood/sessions").mkdir(parents=True)
+    (root / ".sapwood/sessions/1.jsonl").write_text("{}\n")
+    assert call("list_files").text == ". is empty"
+    assert call("search_text", pattern="{").text == "no matches"
+    assert "keeps its sessions" in call("write_file", path=".sapwood/sessions/1.jsonl", content="").text
+
+
+def test_a_long_line_names_the_call_that_shows_its_rest(root, call):
+    (root / "a file.txt").write_text("short\n" + "x" * 2000 + "the rest\n")
+    text = call("read_file", path="a file.txt").text
+    command = text.partition("[line 2 was cut; read on with run_command: ")[2].rstrip("]")
+    assert call("run_command", command=command).text == "the rest\n[exit code 0]"
+
+
+def test_a_file_that_is_too_large_names_the_call_that_reads_it(root, call):
+    (root / "big").write_text("line\n" * 1_000_000)
+    text = call("read_file", path="big").text
+    assert text.endswith("read a part of it with run_command, such as: sed -n '1,200p' big")

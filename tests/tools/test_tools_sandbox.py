@@ -155,6 +155,23 @@ def test_file_size_is_limited(tmp_path: Path) -> None:
     assert (tmp_path / "big").stat().st_size == 1 << 20
 
 
+def test_every_limit_is_set(tmp_path: Path, isolation: Isolation) -> None:
+    limits = Limits(memory_bytes=1 << 30, file_bytes=1 << 20, processes=99)
+    with Sandbox(tmp_path, limits) as sandbox:
+        assert run(sandbox, ["bash", "-c", "ulimit -d; ulimit -f; ulimit -u; ulimit -c"]).output.split() == [
+            str(1 << 20),
+            str(1 << 10),
+            "99",
+            "0",
+        ]
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="the system does not hold root to the process limit")
+def test_the_number_of_processes_is_limited(tmp_path: Path, isolation: Isolation) -> None:
+    with Sandbox(tmp_path, Limits(processes=1)) as sandbox:
+        assert run(sandbox, "true & wait").exit_code != 0
+
+
 def test_the_environment_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Isolation) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("SAPWOOD_TEST_KEPT", "kept")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,3 +91,85 @@ def test_files_are_found_by_glob(tree: Path, call: Call) -> None:
 )
 def test_globs(pattern: str, path: str, expected: bool) -> None:
     assert matches(pattern, path) is expected
+
+
+@pytest.fixture
+def forest(root: Path) -> Path:
+    """More files than ripgrep is left out for."""
+    texts = [
+        "alpha\nbeta\r\n",
+        "int x = 1;  // TODO\n",
+        "a\x0cb\n\n",
+        "ALPHA_1\n\talpha(2)\n",
+        "caf\u00e9 \u03b1\n",
+        "",
+    ]
+    for number in range(60):
+        folder = root / f"d{number % 3}" / (".hidden" if number % 4 == 0 else "open")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"f{number}.txt").write_text(texts[number % len(texts)])
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "x.js").write_text("alpha\n")
+    (root / ".gitignore").write_text("d0\n")
+    (root / "bin").write_bytes(b"alpha\0" * 2000)
+    return root
+
+
+PATTERNS = (
+    "alpha",
+    r"^\w+$",
+    r"\balpha\b",
+    "[a-c]+",
+    "a|TODO",
+    r"x\s*=\s*\d",
+    "^$",
+    r"(?i)alpha",
+    ".",
+    r"\S$",
+    "é",
+    r"\)$",
+)
+
+
+@pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not here")
+@pytest.mark.parametrize("pattern", [*PATTERNS, r"(a)\1", r"(?<=a)l", r"\<alpha", "[[a]", "{"])
+def test_ripgrep_changes_nothing_but_the_time(
+    forest: Path, call: Call, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    asked = [{"pattern": pattern, "ignore_case": case, "path": path} for case in (False, True) for path in (".", "d0")]
+    quick = [call("search_text", **one).text for one in asked]
+    monkeypatch.setattr(search.shutil, "which", lambda name: None)
+    assert [call("search_text", **one).text for one in asked] == quick
+
+
+def test_ripgrep_chooses_among_our_files_or_is_done_without(
+    forest: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = forest.parent / "bin" / "rg"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    everything = call("search_text", pattern="alpha", path=".", glob="*.txt").text
+    for script, expected in (
+        ("printf './d0/open/f6.txt\\0./node_modules/x.js\\0./etc/passwd\\0'", "d0/open/f6.txt:1: alpha"),
+        ("exit 1", "no matches"),
+        ("printf 'x\\0'; exit 2", None),
+    ):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        assert call("search_text", pattern="alpha", glob="*.txt").text == (expected or everything)
+
+
+def test_lines_are_counted_as_compilers_count_them(root: Path, call: Call) -> None:
+    (root / "a.c").write_text("one\x0ctwo\u2028three\r\nint alpha;\n")
+    assert call("search_text", pattern="^int").text == "a.c:2: int alpha;"
+    assert call("read_file", path="a.c").text.splitlines()[-1] == "   2 | int alpha;"
+
+
+def test_more_entries_than_are_looked_at_is_said(root: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.walk.MAX_ENTRIES", 3)
+    for name in "abcde":
+        (root / name).write_text("hit\n")
+    for tool, arguments in (("list_files", {}), ("find_files", {"pattern": "*"}), ("search_text", {"pattern": "hit"})):
+        text = call(tool, **arguments).text
+        assert "e" not in text.split("[only")[0].split()
+        assert text.endswith("[only the first 3 entries were looked at; give a subfolder as path]")

@@ -17,13 +17,14 @@ from tools.server import build_server
 
 Call = Callable[..., object]
 NAMES = (
-    "check_code edit_file find_files list_files read_file replace_function run_command run_tests search_text write_file"
+    "apply_patch check_code edit_file find_files git_diff list_files read_file replace_function run_command run_tests "
+    "search_text write_file"
 )
 
 
-def tools_of(sandbox: Sandbox, only: list[str] | None = None) -> list[dict]:
+def tools_of(sandbox: Sandbox, **options: object) -> list[dict]:
     async def listed() -> list[dict]:
-        async with Client(build_server(sandbox, only=only)) as client:
+        async with Client(build_server(sandbox, **options)) as client:
             return [tool.model_dump(mode="json") for tool in (await client.list_tools()).tools]
 
     return anyio.run(listed)
@@ -34,7 +35,8 @@ def test_the_tool_block_is_sorted_small_and_the_same_each_time(sandbox: Sandbox,
     assert " ".join(tool["name"] for tool in tools) == NAMES
     with Sandbox(tmp_path) as other:
         assert json.dumps(tools) == json.dumps(tools_of(other))
-    for tool in tools:
+    assert len(json.dumps([[tool["name"], tool["description"], tool["input_schema"]] for tool in tools])) < 6000
+    for tool in [*tools, *tools_of(sandbox, only=["run_tests"], test_command="true")]:
         schema = json.dumps(tool["input_schema"])
         assert len(schema) < 600
         assert not any(word in schema for word in ("$ref", "$defs", "anyOf", "null", "title"))
@@ -53,12 +55,12 @@ def test_optional_parameters_have_defaults(sandbox: Sandbox) -> None:
 
 def test_readers_are_marked_as_such(sandbox: Sandbox) -> None:
     readers = {tool["name"] for tool in tools_of(sandbox) if tool["annotations"]["read_only_hint"]}
-    assert readers == {"check_code", "find_files", "list_files", "read_file", "search_text"}
+    assert readers == {"check_code", "find_files", "git_diff", "list_files", "read_file", "search_text"}
 
 
 def test_only_some_tools(sandbox: Sandbox) -> None:
-    assert [tool["name"] for tool in tools_of(sandbox, ["run_tests", "edit_file"])] == ["edit_file", "run_tests"]
-    with pytest.raises(ValueError, match="no such tool: nope; there are check_code"):
+    assert [tool["name"] for tool in tools_of(sandbox, only=["run_tests", "edit_file"])] == ["edit_file", "run_tests"]
+    with pytest.raises(ValueError, match="no such tool: nope; there are apply_patch, check_code"):
         build_server(sandbox, only=["nope"])
 
 
@@ -71,7 +73,10 @@ def test_a_command_shows_output_and_exit_code(call: Call) -> None:
 def test_a_command_that_takes_too_long(call: Call) -> None:
     reply = call("run_command", command="echo started; sleep 60", timeout=1)
     assert reply.failed
-    assert reply.text == "started\n[timed out after 1 s; the command and everything it started were killed]"
+    assert reply.text == (
+        "started\n[timed out after 1 s; the command and everything it started were killed; "
+        "a new shell goes on in the root]"
+    )
 
 
 def test_long_output_says_how_to_read_on(call: Call) -> None:
@@ -79,7 +84,7 @@ def test_long_output_says_how_to_read_on(call: Call) -> None:
     assert reply.text.startswith("1\n2\n")
     assert "bytes left out" in reply.text
     assert reply.text.endswith(
-        "100000\n[output was cut; to read on, filter it with grep, head, tail or sed -n]\n[exit code 0]"
+        "100000\n[the middle was left out; to read on, run: sed -n '1451,1650p' ~/output/1.txt]\n[exit code 0]"
     )
     assert len(reply.text) < 13_000
 

@@ -230,3 +230,53 @@ def test_a_pipe_in_the_place_of_the_report_is_not_read(call, root):
         "import os\n\npath = os.environ['SAPWOOD_REPORT']\n\ndef test_a():\n    os.unlink(path)\n    os.mkfifo(path)\n"
     )
     assert "pytest did not finish" in call("run_tests").text
+
+
+def test_a_command_of_one_s_own_decides(serve, root):
+    call = serve(test_command="cat result; exit $(cat code)")
+    (root / "result").write_text("3 of 3\n")
+    (root / "code").write_text("0")
+    reply = call("run_tests")
+    assert (reply.text, reply.failed) == ("the tests passed (cat result; exit $(cat code))\n3 of 3", False)
+    assert (reply.data["outcome"], reply.data["exit_code"]) == ("passed", 0)
+    (root / "code").write_text("2")
+    reply = call("run_tests")
+    assert reply.text.startswith("the tests failed with exit code 2 (")
+    assert (reply.data["outcome"], reply.data["exit_code"], reply.failed) == ("failed", 2, False)
+
+
+def test_a_command_without_end_is_ended_and_named(serve):
+    reply = serve(test_command="echo begun; sleep 60")("run_tests", timeout=1)
+    assert reply.failed
+    assert reply.text == "the tests timed out and were killed (echo begun; sleep 60)\nbegun"
+    assert (reply.data["outcome"], reply.data["timed_out"]) == ("timed out", True)
+
+
+def test_a_command_s_output_is_cut_and_can_be_read_on(serve):
+    reply = serve(test_command="seq 100000")("run_tests")
+    assert reply.text.endswith("[the middle was left out; to read on, run: sed -n '1451,1650p' ~/output/1.txt]")
+    assert len(reply.text) < 13_000
+
+
+def test_tests_see_no_secret(call, serve, root, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "sk-secret")
+    (root / "test_env.py").write_text("import os\n\ndef test_env():\n    assert not dict(os.environ)\n")
+    (root / "a.txt").touch()
+    said = [
+        call("run_tests"),
+        call("run_command", command="env"),
+        serve(test_command="env")("run_tests"),
+        serve(checks={"*.txt": "env; exit 1"})("check_code", path="a.txt"),
+    ]
+    assert all("PATH" in reply.text for reply in said)
+    assert not any("sk-secret" in reply.text for reply in said)
+
+
+def test_a_failure_alone_shows_more_of_itself(repository, call):
+    body = "    raise ValueError('line ' + '\\nline '.join(map(str, range(100))))\n"
+    repository({"test_a.py": "".join(f"def test_{number}():\n{body}" for number in range(7))})
+    text = call("run_tests").text
+    assert "more lines; run_tests, target test_a.py::test_0, shows more]" in text
+    assert text.endswith("[2 more not shown; run_tests, target test_a.py::test_5, shows the next]")
+    alone = call("run_tests", target="test_a.py::test_0").text
+    assert len(alone.splitlines()) > 30

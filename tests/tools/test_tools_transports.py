@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 
-from tools.cli import mcp
+from agents.cli.mcp import mcp
 
-ENTRY = [sys.executable, "-c", "from tools.cli import mcp; mcp()"]
+ENTRY = [sys.executable, "-c", "from agents.cli.mcp import mcp; mcp()"]
 
 
 async def use(target: object) -> tuple[list[str], str]:
@@ -67,7 +67,7 @@ def http_server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def test_http(http_server: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
     server, url = http_server
     names, text = anyio.run(use, url)
-    assert len(names) == 10
+    assert len(names) == 12
     assert text == "made\nnoise\n[exit code 0]"
     assert (tmp_path / "root" / "made.txt").read_text() == "made\n"
     server.send_signal(signal.SIGTERM)

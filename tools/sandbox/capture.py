@@ -30,18 +30,24 @@ class HeadTail:
     def omitted(self) -> int:
         return self._seen - len(self._head) - len(self._tail)
 
+    @property
+    def head_lines(self) -> int:
+        """How many whole lines stand before the gap."""
+        return self._head.count(b"\n")
+
     def text(self) -> str:
         """What was kept, as text without terminal escapes, with a line where the middle was left out."""
         if not self.omitted:
-            return _decode(bytes(self._head + self._tail))
+            return decode(bytes(self._head + self._tail))
         head, tail = bytes(self._head), bytes(self._tail)
         head = head[: head.rfind(b"\n") + 1] or head
         tail = tail[tail.find(b"\n") + 1 :] or tail
         left_out = self._seen - len(head) - len(tail)
-        head_text = _decode(head)
+        head_text = decode(head)
         newline = "" if head_text.endswith("\n") else "\n"
-        return f"{head_text}{newline}[... {left_out} bytes left out ...]\n{_decode(tail)}"
+        return f"{head_text}{newline}[... {left_out} bytes left out ...]\n{decode(tail)}"
 
 
-def _decode(raw: bytes) -> str:
-    return _ESCAPES.sub(b"", raw).decode("utf-8", "replace").replace("\r\n", "\n")
+def decode(raw: bytes) -> str:
+    """What a command wrote, as text: no terminal escapes, no NULs."""
+    return _ESCAPES.sub(b"", raw).decode("utf-8", "replace").replace("\r\n", "\n").replace("\0", "\ufffd")

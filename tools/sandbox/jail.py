@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from tools.errors import PathFault, path_fault
 
 _MAX_PATH, _MAX_NAME = 4096, 255
+_NEW_MODE = 0o644
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -52,23 +54,51 @@ class Jail:
                 self._check_regular(path, os.fstat(descriptor), limit)
                 return file.read(limit + 1)[:limit]
 
-    def write(self, path: str, data: bytes) -> bool:
-        """Replace or create a file in one step, with its parents. True if it is new. Its mode is kept."""
+    def mode(self, path: str) -> int:
+        """A regular file's permission bits."""
+        with self._faults(path):
+            descriptor = self._open(self.resolve(path), _FILE)
+            try:
+                self._check_regular(path, status := os.fstat(descriptor))
+            finally:
+                os.close(descriptor)
+        return stat.S_IMODE(status.st_mode)
+
+    def write(self, path: str, data: bytes, mode: int | None = None) -> bool:
+        """Replace or create a file in one step, with its parents. True if it is new. Without `mode` it keeps its
+        own.
+        """
         real = self.resolve(path)
-        if real == self.root:
-            raise PathFault(f"{path!r} is the sandbox root, not a file")
-        if ".git" in (part.lower() for part in real.relative_to(self.root).parts):
-            raise PathFault(f"{path!r} is git's own data, which tools don't write; use git commands instead")
+        self._check_ours(path, real)
         with self._faults(path), self._folder(real.parent, create=True) as folder:
-            mode = self._mode_to_keep(path, folder, real.name)
-            self._replace(folder, real.name, data, 0o644 if mode is None else mode)
-        return mode is None
+            kept = self._mode_to_keep(path, folder, real.name)
+            usual = _NEW_MODE if kept is None else kept
+            self._replace(folder, real.name, data, usual if mode is None else mode)
+        return kept is None
+
+    def remove(self, path: str) -> None:
+        """Delete a regular file. PathFault for anything else, a link included."""
+        _check_spelling(path)
+        real = self.resolve(os.path.dirname(path) or ".") / os.path.basename(path)
+        self._check_ours(path, real)
+        with self._faults(path), self._folder(real.parent) as folder:
+            self._check_regular(path, os.stat(real.name, dir_fd=folder, follow_symlinks=False))
+            os.unlink(real.name, dir_fd=folder)
 
     @contextlib.contextmanager
     def open_folder(self, path: str) -> Iterator[int]:
         """A descriptor of a folder inside the root, for the time of the block."""
         with self._faults(path), self._folder(self.resolve(path)) as descriptor:
             yield descriptor
+
+    def _check_ours(self, path: str, real: Path) -> None:
+        if real == self.root:
+            raise PathFault(f"{path!r} is the sandbox root, not a file")
+        parts = {part.lower() for part in real.relative_to(self.root).parts}
+        if ".git" in parts:
+            raise PathFault(f"{path!r} is git's own data, which tools don't write; use git commands instead")
+        if ".sapwood" in parts:
+            raise PathFault(f"{path!r} is where Sapwood keeps its sessions; tools don't write there")
 
     def _open(self, real: Path, flags: int) -> int:
         with self._folder(real.parent if real != self.root else real) as folder:
@@ -120,7 +150,7 @@ class Jail:
         if limit is not None and status.st_size > limit:
             raise PathFault(
                 f"{path!r} has {status.st_size} bytes, more than the {limit} that a tool reads; "
-                "look at parts of it with search_text, or run_command with head, tail or sed -n"
+                f"read a part of it with run_command, such as: sed -n '1,200p' {shlex.quote(path)}"
             )
 
     @staticmethod

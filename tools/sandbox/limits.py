@@ -19,6 +19,8 @@ class Limits:
     """Private writable memory (RLIMIT_DATA), so that runtimes which only reserve addresses still start."""
     output_bytes: int = 12 * _KIB
     """What is kept of a command's output, half from its start and half from its end."""
+    kept_bytes: int = 4 * _MIB
+    """What is kept in a file of an output that is longer than that."""
     file_bytes: int = 256 * _MIB
     """The largest file that a command may write."""
     processes: int = 512

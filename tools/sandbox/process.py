@@ -7,38 +7,35 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
-from tools.sandbox.capture import HeadTail
-
 _GRACE_SECONDS = 5.0
 _CHUNK = 1 << 16
 
 
+Hear = Callable[[bytes], None]
+"""Takes a piece of output as it comes."""
+
+
 @dataclass(frozen=True)
-class Completed:
-    """What became of a command."""
+class Ended:
+    """How a command came to its end."""
 
     exit_code: int
     """The command's status; 128 + N after signal N, as a shell says it. 137 after a time-out."""
-    output: str
-    """Standard output and error in the order they came; the middle is left out beyond the limit."""
     timed_out: bool
-    truncated: bool
-    omitted_bytes: int
     seconds: float
 
 
 async def run_launcher(
-    argv: list[str], *, seconds: float, stdin: bytes | None, env: Mapping[str, str], output_bytes: int
-) -> Completed:
+    argv: list[str], *, seconds: float, stdin: bytes | None, env: Mapping[str, str], hear: Hear
+) -> Ended:
     """Run `argv`, which must end all its descendants on SIGTERM. Cancelling this call does that too."""
     started = time.monotonic()
-    kept = HeadTail(output_bytes)
     process = await anyio.open_process(
         argv,
         stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
@@ -49,27 +46,24 @@ async def run_launcher(
     )
     try:
         with anyio.move_on_after(seconds) as scope:
-            await _talk(process, stdin, kept)
+            await _talk(process, stdin, hear)
             await process.wait()
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process, kept)
-    return Completed(
+            await _end(process, hear)
+    return Ended(
         exit_code=process.returncode if process.returncode is not None else 128 + signal.SIGKILL,
-        output=kept.text(),
         timed_out=scope.cancelled_caught,
-        truncated=kept.omitted > 0,
-        omitted_bytes=kept.omitted,
         seconds=time.monotonic() - started,
     )
 
 
-async def _talk(process: Process, stdin: bytes | None, kept: HeadTail) -> None:
+async def _talk(process: Process, stdin: bytes | None, hear: Hear) -> None:
     assert process.stdout is not None
     async with anyio.create_task_group() as tasks:
         if process.stdin is not None:
             tasks.start_soon(_feed, process.stdin, stdin or b"")
-        await _drain(process.stdout, kept)
+        await _drain(process.stdout, hear)
 
 
 async def _feed(stream: ByteSendStream, data: bytes) -> None:
@@ -79,13 +73,13 @@ async def _feed(stream: ByteSendStream, data: bytes) -> None:
         await stream.aclose()
 
 
-async def _drain(stream: ByteReceiveStream, kept: HeadTail) -> None:
+async def _drain(stream: ByteReceiveStream, hear: Hear) -> None:
     with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
         while True:
-            kept.feed(await stream.receive(_CHUNK))
+            hear(await stream.receive(_CHUNK))
 
 
-async def _end(process: Process, kept: HeadTail) -> None:
+async def _end(process: Process, hear: Hear) -> None:
     """Stop the launcher if it still runs, take what is left in the pipe, and free the process."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
@@ -98,5 +92,5 @@ async def _end(process: Process, kept: HeadTail) -> None:
         await process.wait()
     if process.stdout is not None:
         with anyio.move_on_after(_GRACE_SECONDS):
-            await _drain(process.stdout, kept)
+            await _drain(process.stdout, hear)
     await process.aclose()

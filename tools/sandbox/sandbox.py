@@ -6,16 +6,20 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from tools.errors import ToolFault
+from tools.sandbox.capture import HeadTail
+from tools.sandbox.completed import Completed
 from tools.sandbox.isolation import Isolation, best_isolation, bubblewrap, launcher
 from tools.sandbox.jail import Jail
 from tools.sandbox.limits import Limits
-from tools.sandbox.process import Completed, run_launcher
+from tools.sandbox.outputs import Outputs
+from tools.sandbox.process import Hear, run_launcher
 from tools.sandbox.scratch import Scratch
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -49,6 +53,9 @@ class Sandbox:
         self._home = Scratch("tools")
         self.home = self._home.path
         (self.home / "tmp").mkdir()
+        self._outputs = Outputs(self.home)
+        self.changing = threading.Lock()
+        """Held by whoever reads a file, changes it and writes it back."""
 
     def __enter__(self) -> Self:
         return self
@@ -93,13 +100,16 @@ class Sandbox:
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         output_bytes: int | None = None,
+        keep: bool = False,
+        hear: Hear | None = None,
     ) -> Completed:
         """Run an argument list, or a shell command line, in the root.
 
         The command and everything it started is gone when this returns, also on time-out and cancellation.
-        `timeout` is in seconds. A program that does not exist is exit code 127.
+        `timeout` is in seconds. A program that does not exist is exit code 127. With `keep`, an output that is cut
+        stays in a file; `hear` gets it in pieces as it comes.
         """
-        argv = [_shell(), "-c", command] if isinstance(command, str) else list(command)
+        argv = [shell(), "-c", command] if isinstance(command, str) else list(command)
         if not argv or any("\0" in part for part in argv):
             raise ToolFault("the command is empty or has a NUL character")
         try:
@@ -109,12 +119,22 @@ class Sandbox:
         if size > _MAX_COMMAND:
             raise ToolFault(f"the command is longer than {_MAX_COMMAND} bytes; write it to a file first")
         seconds = self.limits.seconds if timeout is None else timeout
-        return await run_launcher(
+        shown = HeadTail(output_bytes or self.limits.output_bytes)
+        whole = HeadTail(self.limits.kept_bytes)
+        ended = await run_launcher(
             launcher(json.dumps(self._spec(argv))),
             seconds=min(max(seconds, 0.0), self.limits.max_seconds),
             stdin=stdin,
             env=self._environment(env or {}),
-            output_bytes=output_bytes or self.limits.output_bytes,
+            hear=_each([shown.feed, *([whole.feed] if keep else []), *([hear] if hear else [])]),
+        )
+        return Completed(
+            **vars(ended),
+            output=shown.text(),
+            truncated=shown.omitted > 0,
+            omitted_bytes=shown.omitted,
+            head_lines=shown.head_lines if shown.omitted else 0,
+            file=self._outputs.keep(whole.text()) if keep and shown.omitted else "",
         )
 
     def _spec(self, argv: list[str]) -> dict[str, Any]:
@@ -171,5 +191,14 @@ class Sandbox:
         return "files: commands can read and write what you can; only the other tools are held to the root"
 
 
-def _shell() -> str:
+def shell() -> str:
+    """The shell that reads command lines."""
     return shutil.which("bash") or "/bin/sh"
+
+
+def _each(hearers: Sequence[Hear]) -> Hear:
+    def hear(piece: bytes) -> None:
+        for one in hearers:
+            one(piece)
+
+    return hear
