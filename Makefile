@@ -38,7 +38,7 @@ test-all: $(STAMP) model
 
 # Real coding agents, installed from npm and PyPI into a cache folder, through a gateway.
 clients: $(STAMP)
-	@$(BIN)/python -m pytest -m clients -rs tests/clients
+	@$(BIN)/python -m pytest -m clients -rs tests/clients tests/agents/servers/test_servers_known.py
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.servers.config import ServerConfig
+
 
 @dataclass(frozen=True)
 class Options:
@@ -26,6 +28,9 @@ class Options:
     max_seconds: float | None = None
     context: int | None = None
     """Tokens that a conversation may have; None asks the endpoint."""
+    servers: tuple[ServerConfig, ...] = ()
+    """Other people's MCP servers, those that the user trusts."""
+    allow_net: bool = False
     temperature: float | None = None
     seed: int | None = None
     resume: str | None = None

@@ -19,6 +19,7 @@ from agents.loop import Loop
 from agents.model import ChatModel
 from agents.options import Options
 from agents.profiles import by_name
+from agents.servers.toolbox import Merged, open_servers
 from agents.session import Session
 from agents.shadow import Shadow
 from agents.spawn import Spawning
@@ -44,6 +45,14 @@ class Workshop:
         await self._stack.enter_async_context(self.model)
         self.slots = anyio.CapacityLimiter(branches.TOOL_PROCESSES)
         self.hold = CacheHold(self.cache)
+        servers = open_servers(
+            self.options.servers,
+            self.root,
+            progress=self.view.progress,
+            news=self.news.append,
+            note=self.view.note,
+        )
+        self._servers = await self._stack.enter_async_context(servers)
         self.gate: Gate = Open()
         return self
 
@@ -56,7 +65,7 @@ class Workshop:
     async def tools_at(self, place: Path) -> AsyncIterator[Toolbox]:
         """The tools on the repository itself or on a worktree of it. Enter and leave in one task."""
         async with open_toolbox(place, self.slots, repo=self.root) as toolbox:
-            yield toolbox
+            yield Merged(toolbox, self._servers) if self.options.servers else toolbox
 
     @asynccontextmanager
     async def desk(self, place: Path, shadow: Shadow | None) -> AsyncIterator[Toolbox]:
