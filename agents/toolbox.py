@@ -88,7 +88,7 @@ class McpToolbox:
 
 @asynccontextmanager
 async def open_toolbox(
-    root: Path, slots: anyio.CapacityLimiter | None = None, *, repo: Path | None = None
+    root: Path, slots: anyio.CapacityLimiter | None = None, *, repo: Path | None = None, allow_net: bool = False
 ) -> AsyncIterator[Toolbox]:
     """Sapwood's own tools on the sandbox `root`. Enter and leave in one task (the MCP client's rule).
 
@@ -98,7 +98,7 @@ async def open_toolbox(
     from tools.server import build_server
     from tools.testing import own_python
 
-    with Sandbox(root, python=own_python(repo or root)) as sandbox:
+    with Sandbox(root, python=own_python(repo or root), allow_net=allow_net) as sandbox:
         async with connect(build_server(sandbox), slots) as toolbox:
             yield toolbox
 

@@ -64,7 +64,7 @@ class Workshop:
     @asynccontextmanager
     async def tools_at(self, place: Path) -> AsyncIterator[Toolbox]:
         """The tools on the repository itself or on a worktree of it. Enter and leave in one task."""
-        async with open_toolbox(place, self.slots, repo=self.root) as toolbox:
+        async with open_toolbox(place, self.slots, repo=self.root, allow_net=self.options.allow_net) as toolbox:
             yield Merged(toolbox, self._servers) if self.options.servers else toolbox
 
     @asynccontextmanager

@@ -33,18 +33,27 @@ _EPILOG = """Exit status: 0 done and verified by the tests, 1 not solved, 2 usag
 @click.option("--model", help="Default: the first one the endpoint lists.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the API key.")
 @click.option("--branches", type=click.IntRange(1, 256), help="Attempts from one shared prefix; tests pick one.")
+@click.option("--rounds", type=click.IntRange(1, 16), default=1, show_default=True, help="Of branches, if none passes.")
+@click.option("--spawn", type=click.IntRange(0, 64), default=0, help="Sub-agents that the model may start in all.")
 @click.option("--tests", metavar="PATH|CMD", help="Tests that decide; default: what pytest finds.")
 @click.option("--max-turns", type=click.IntRange(1), default=50, show_default=True, help="For each branch.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Computed and generated, over all branches.")
+@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="For the whole run.")
+@click.option("--context", type=click.IntRange(256), help="Tokens of the model's context; default: what it says.")
+@click.option("--allow-net", is_flag=True, help="Let commands use the network.")
 @click.option("--temperature", type=click.FloatRange(0, 2), help="Default: the profile's.")
 @click.option("--seed", type=click.IntRange(0), help="Branch i samples with SEED + i.")
 @click.option("--resume", metavar="ID", help="Go on with a session.")
+@click.option("--fork", metavar="ID[@N]", help="Go on beside a session, after its first N events.")
 @click.option("--profile", type=click.Choice(["auto", "full", "small"]), default="auto", show_default=True)
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output", type=click.Choice(["text", "json", "stream-json"]), default="text", show_default=True)
 @click.option("--keep", is_flag=True, help="Keep the worktrees of branches, for a look at them.")
 def code(api_key_env: str | None, output: str, **given: Any) -> None:
     """Do a task in a repository with a model and tools, and let the tests decide."""
-    if bool(given["prompt"]) == bool(given["resume"]):
-        raise click.UsageError("give -p TASK to begin, or --resume ID to go on")
+    if sum(bool(given[name]) for name in ("prompt", "resume", "fork")) != 1:
+        raise click.UsageError("give -p TASK to begin, or --resume ID or --fork ID to go on")
+    if given["spawn"] and (given["branches"] or 1) > 1:
+        raise click.UsageError("--spawn works with one branch: its sub-agents work side by side already")
     click.get_current_context().exit(_main({**given, "api_key": api_key(api_key_env)}, output))
 
 
@@ -57,11 +66,11 @@ def _main(given: dict[str, Any], output: str) -> int:
     from agents.events import BadSession
     from agents.options import Options
     from agents.shadow import ShadowError
-    from agents.view import Json, Text
+    from agents.view import Json, StreamJson, Text
 
     logging.getLogger("mcp").setLevel(logging.ERROR)  # a tool's error is the model's to read
     options = Options(**{**given, "repo": given["repo"].resolve()})
-    view: View = Json(Console()) if output == "json" else Text(Console())
+    view: View = {"json": Json, "stream-json": StreamJson, "text": Text}[output](Console())
     try:
         ended = anyio.run(_until_signal, options, view)
     except (BadSession, ShadowError, OSError) as error:
