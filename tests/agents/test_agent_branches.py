@@ -224,7 +224,7 @@ def test_a_second_round_learns_from_the_best_failure(run, upstream, repo):
     assert first["messages"][:-1] == upstream.bodies[0]["messages"]
     assert "+    return a * b" in first["messages"][-1]["content"]
     assert "a + b" in (repo / "calc.py").read_text()
-    assert report.as_json()["shares"]["b1"] == {"shared": 90, "private": 20}
+    assert report.as_json()["shares"]["b1"] == {"shared": 90, "private": 60}
 
 
 def test_one_round_is_all_where_nothing_else_was_asked_for(run, upstream):
