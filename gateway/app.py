@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import httpx
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.affinity.bindings import Bindings, wall_clock_ms
 from gateway.affinity.epochs import StandInEpochs
@@ -119,6 +119,7 @@ class Gateway:
         self.discovery = Discovery(self.pools.found)
         self.metrics.register(PoolGauges(self.pools))
         self.dispatcher = Dispatcher(self.pools, self.bindings, self.upstreams, self.health, self.metrics)
+        self.relays = self._relays()
 
     async def start(self) -> None:
         if self.link:
@@ -152,16 +153,19 @@ class Gateway:
 
     def routes(self) -> list[Route]:
         observer = Observer(self.pools, self.bindings, self.metrics)
-        relays = [(path, self._relay(path, reader)) for path, reader in READERS.items()]
         return [
-            *(Route(path, relay, methods=["POST"]) for path, relay in relays),
-            *(Route(path.removeprefix("/v1"), relay, methods=["POST"]) for path, relay in relays),
+            *(Route(path, relay, methods=["POST"]) for path, relay in self.relays.items()),
             Route("/", _alive, methods=["GET", "HEAD"]),
             *observer.routes(),
             *Admin(self.pools).routes(),
             *History(self.observations.records, self.door).routes(),
             *Hints(self.pools, self.bindings, self.keeper, self.door).routes(),
         ]
+
+    def _relays(self) -> Mapping[str, Relay]:
+        """By path, with and without the version in it."""
+        relays = {path: self._relay(path, reader) for path, reader in READERS.items()}
+        return relays | {path.removeprefix("/v1"): relay for path, relay in relays.items()}
 
     def _relay(self, path: str, reader: Reader) -> Relay:
         config = self.config
@@ -194,11 +198,11 @@ def _placement(pool: PoolConfig, config: GatewayConfig) -> Placement:
     return policy_named(pool.policy, config.prefill_tokens_per_s)
 
 
-def create_app(config: GatewayConfig) -> Starlette:
+def create_app(config: GatewayConfig) -> ASGIApp:
     return as_app(Gateway(config))
 
 
-def as_app(gateway: Gateway) -> Starlette:
+def as_app(gateway: Gateway) -> ASGIApp:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await gateway.start()
@@ -207,10 +211,9 @@ def as_app(gateway: Gateway) -> Starlette:
         finally:
             await gateway.close()
 
-    return Starlette(
+    routed = Starlette(
         routes=gateway.routes(),
         lifespan=lifespan,
-        middleware=_cross_origin(gateway.config.cors_origins),
         exception_handlers={
             GatewayError: _gateway_error,
             HTTPException: _http_error,
@@ -218,20 +221,21 @@ def as_app(gateway: Gateway) -> Starlette:
         },
     )
 
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        """A request to be relayed goes past the router, which would take as long as its placement."""
+        relay = gateway.relays.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (relay or routed)(scope, receive, send)
 
-def _cross_origin(origins: Sequence[str]) -> list[Middleware]:
+    return _cross_origin(app, gateway.config.cors_origins)
+
+
+def _cross_origin(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
     """Web pages of other origins can do nothing here unless they are named."""
     if not origins:
-        return []
-    return [
-        Middleware(
-            CORSMiddleware,
-            allow_origins=origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["*"],
-            expose_headers=TOLD_TO_PAGES,
-        )
-    ]
+        return app
+    return CORSMiddleware(
+        app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"], expose_headers=TOLD_TO_PAGES
+    )
 
 
 def refusal(path: str, error: GatewayError) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -20,6 +21,9 @@ from gateway.guard.http import guarded_http
 log = logging.getLogger("sapwood.gateway")
 
 BACKLOG = 2048
+YOUNG_OBJECTS = 50_000
+"""So many new ones before cycles among them are looked for: a request with a long history makes thousands, none in a
+cycle."""
 
 
 def serve(config: GatewayConfig, log_level: str, reload: Callable[[], GatewayConfig]) -> None:
@@ -84,6 +88,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            gc.freeze()  # what a running gateway consists of is never looked at again
+            gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
             print(self._ready, flush=True)
 
     @contextlib.contextmanager

@@ -60,14 +60,15 @@ class Bindings:
         """What this gateway itself remembers, where others could say more if they knew more."""
         return self._local.get(key, self.clock_ms()) if self.mode is BindingsMode.SHARED else None
 
-    async def find(self, wanted: Sequence[LookupKey], *, ask: bool = True) -> Found:
-        """All known bindings for `wanted`, in its order. The newer of the shared and the local one counts.
+    def recall(self, wanted: Sequence[LookupKey]) -> Found:
+        """The local ones for `wanted`, in its order: for whoever knows that no other can be newer."""
+        now_ms = self.clock_ms()
+        own = [(level, self._local.get(key, now_ms)) for key, level in wanted]
+        return Found([Match(level, binding) for level, binding in own if binding is not None], shared=True)
 
-        Without `ask` only local ones: for whoever knows that no other can be newer.
-        """
-        raws: Sequence[bytes | None] | None = [None] * len(wanted)
-        if ask:
-            raws = await self._read_shared([item.key for item in wanted])
+    async def find(self, wanted: Sequence[LookupKey]) -> Found:
+        """All known bindings for `wanted`, in its order. The newer of the shared and the local one counts."""
+        raws = await self._read_shared([item.key for item in wanted])
         now_ms = self.clock_ms()
         matches = []
         for item, raw in zip(wanted, raws or [None] * len(wanted), strict=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.affinity.base import Level
 from gateway.canonical.chain import Chain
@@ -46,16 +47,15 @@ class KeySpace:
         return f"sapwood:{{{self.scope}}}:s:{session_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class LookupKey:
+class LookupKey(NamedTuple):
     key: str
     level: Level
 
 
 def lookup_keys(space: KeySpace, chain: Chain, session_id: str | None) -> list[LookupKey]:
     """What to ask for, best answer first: own boundaries newest first, the session, the shared head."""
-    own = range(len(chain.links) - 1, chain.head, -1)[:MAX_BOUNDARIES]
-    keys = [LookupKey(space.prefix(chain.links[index].id), Level.PREFIX) for index in own]
+    own, stem = range(len(chain.links) - 1, chain.head, -1)[:MAX_BOUNDARIES], space.prefix("")
+    keys = [LookupKey(stem + chain.links[index].id, Level.PREFIX) for index in own]
     if session_id:
         keys.append(LookupKey(space.session(session_id), Level.SESSION))
     if chain.head > 0:

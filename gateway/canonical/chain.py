@@ -6,7 +6,7 @@ requests share a prefix exactly as far as their ids agree, so a look-up is a com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -44,39 +44,29 @@ class Chain:
         return self.links[-1].size
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one link stands for, and how it is written canonically. Kinds keep a message from standing for a tool
-    block."""
-
-    kind: bytes
-    value: Json
-    canonical: Callable[[Json], bytes]
-
-
-def parts_of(tenant: str, conversation: Conversation) -> Sequence[Part]:
-    root = Part(b"root", [tenant, conversation.model, conversation.options], encode)
-    tools = [Part(b"tools", conversation.tools, _canonical_tools)] if conversation.tools else []
-    return [root, *tools, *(Part(b"message", message, canonical_message) for message in conversation.messages)]
+def values_of(tenant: str, conversation: Conversation) -> list[Json]:
+    """What the links stand for: the root, the tools if there are any, each message."""
+    root = [tenant, conversation.model, conversation.options]
+    return [root, *([conversation.tools] if conversation.tools else []), *conversation.messages]
 
 
 def digest_chain(tenant: str, conversation: Conversation) -> Chain:
     """Pure. Raises RecursionError for JSON nested so deeply that it can't be written out again."""
-    return extend_chain(None, 0, parts_of(tenant, conversation), conversation)
+    return extend_chain(None, 0, values_of(tenant, conversation), conversation)
 
 
-def extend_chain(known: Chain | None, shared: int, parts: Sequence[Part], conversation: Conversation) -> Chain:
-    """The chain of all `parts`, of which the first `shared` are those of the `known` one."""
+def extend_chain(known: Chain | None, shared: int, values: Sequence[Json], conversation: Conversation) -> Chain:
+    """The chain of all `values`, of which the first `shared` are those of the `known` one."""
     links = list(known.links[:shared]) if known else []
     blocks = list(known.blocks[:shared]) if known else []
     parent, size = (bytes.fromhex(links[-1].id), links[-1].size) if links else (b"", 0)
-    for part in parts[shared:]:
-        block = part.canonical(part.value)
-        parent = blake2b(parent + block, digest_size=DIGEST_BYTES, person=part.kind).digest()
+    first = len(values) - len(conversation.messages)
+    for index in range(shared, len(values)):
+        kind, block = _block(values[index], index, first)
+        parent = blake2b(parent + block, digest_size=DIGEST_BYTES, person=kind).digest()
         size += len(block)
         links.append(Link(parent.hex(), size))
         blocks.append(block)
-    first = len(links) - len(conversation.messages)
     same_tools = known is not None and shared >= first == known.first_message
     spelling = known.spelling if known and same_tools else hash(encode_as_spelled(conversation.tools))
     head = first - 1 + conversation.head
@@ -85,8 +75,14 @@ def extend_chain(known: Chain | None, shared: int, parts: Sequence[Part], conver
     )
 
 
-def _canonical_tools(tools: Sequence[Json]) -> bytes:
-    return b"\n".join(canonical_tool(tool) for tool in tools)
+def _block(value: Json, index: int, first: int) -> tuple[bytes, bytes]:
+    """Kind and canonical bytes of what stands at `index`, where messages begin at `first`. Kinds keep a message from
+    standing for a tool block."""
+    if index >= first:
+        return b"message", canonical_message(value)
+    if index:
+        return b"tools", b"\n".join(map(canonical_tool, value))
+    return b"root", encode(value)
 
 
 def _anchors(last: int, head: int, growing: bool) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from gateway.canonical.chain import Chain, digest_chain, extend_chain, parts_of
+from gateway.canonical.chain import Chain, digest_chain, extend_chain, values_of
 from gateway.dialects.base import Conversation
 
 MAX_BYTES = 48 * 2**20
@@ -22,11 +22,8 @@ class _Known:
     spelled: Sequence[bytes]
     """The parts as they came, which is quicker to compare than to hash."""
     chain: Chain
-
-    @property
-    def size(self) -> int:
-        """What it holds, about: each part as it came and in its canonical form."""
-        return sum(map(len, self.spelled)) + self.chain.size
+    size: int
+    """What it holds, about: each part as it came and in its canonical form."""
 
 
 class GrowingChains:
@@ -43,17 +40,17 @@ class GrowingChains:
 
     def chain(self, tenant: str, conversation: Conversation) -> Chain:
         """As `digest_chain`."""
-        parts = parts_of(tenant, conversation)
+        values = values_of(tenant, conversation)
         try:
-            spelled = [orjson.dumps(part.value) for part in parts]
+            spelled = list(map(orjson.dumps, values))
         except TypeError:  # what the quick writer can't write, the canonical form has a slower way for
             return digest_chain(tenant, conversation)
-        first = len(parts) - len(conversation.messages) + conversation.head
-        key = b"".join((spelled[0], *spelled[first : first + 1]))
+        opener = len(values) - len(conversation.messages) + conversation.head
+        key = b"".join((spelled[0], *spelled[opener : opener + 1]))
         known = self._known.get(key)
         shared = _shared(known.spelled, spelled) if known else 0
-        chain = extend_chain(known.chain if known else None, shared, parts, conversation)
-        self._keep(key, _Known(spelled, chain))
+        chain = extend_chain(known.chain if known else None, shared, values, conversation)
+        self._keep(key, _Known(spelled, chain, sum(map(len, spelled)) + chain.size))
         return chain
 
     def _keep(self, key: bytes, known: _Known) -> None:

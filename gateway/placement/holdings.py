@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.affinity.base import Found, Level, LookupResult, Match
-from gateway.placement.base import ReplicaView
+
+
+class Running(Protocol):
+    """A replica, or a view of it."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def epoch(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +27,7 @@ class Holding:
     age_s: float
 
 
-def current(matches: Sequence[Match], replicas: Sequence[ReplicaView]) -> list[Match]:
+def current(matches: Sequence[Match], replicas: Sequence[Running]) -> list[Match]:
     """Those whose replica is there and still runs under the binding's epoch."""
     epochs = {replica.url: replica.epoch for replica in replicas}
     return [match for match in matches if epochs.get(match.binding.replica) == match.binding.epoch]
@@ -38,7 +48,7 @@ def held_tokens(tokens: int, match: Match) -> int:
     return 0 if match.level is Level.SESSION else max(0, min(match.binding.tokens, tokens - 1))
 
 
-def resolve(found: Found, replicas: Sequence[ReplicaView]) -> tuple[Match | None, LookupResult]:
+def resolve(found: Found, replicas: Sequence[Running]) -> tuple[Match | None, LookupResult]:
     """The strongest current binding, and how the look-up ended."""
     there = current(found.matches, replicas)
     if there:

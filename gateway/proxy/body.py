@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from starlette.types import Receive
 
@@ -38,11 +38,12 @@ class Intake:
             start = asyncio.get_running_loop().time()
             async with asyncio.timeout(timeout_s) as deadline:
                 while not self.whole:
+                    if chunks:
+                        deadline.reschedule(start + timeout_s + size / MIN_BYTES_PER_S)
                     chunks.append(await self._chunk())
                     size += len(chunks[-1])
                     if size > limit:
                         raise body_too_large(limit)
-                    deadline.reschedule(start + timeout_s + size / MIN_BYTES_PER_S)
             return b"".join(chunks)
         except TimeoutError:
             raise client_too_slow("body", timeout_s) from None
@@ -66,22 +67,29 @@ class Intake:
         return body
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], ended: Callable[[], bool]) -> T:
-    """The work's result. If the client leaves first, the work is cancelled, awaited, and ClientGone raised.
+async def while_connected(receive: Receive, work: Awaitable[T], ended: Callable[[], bool]) -> T:
+    """The work's result. If the client leaves first, the work is cancelled, and ClientGone raised at its end.
 
     A server also reports a disconnect once the whole answer is out (`ended`); that is no reason to stop.
     """
-    task = asyncio.create_task(work)
-    gone = asyncio.create_task(_disconnect(receive))
+    task = asyncio.current_task()
+    assert task is not None
+    over = gone = False
+
+    def leave(watch: asyncio.Task[None]) -> None:
+        nonlocal gone
+        if not over and not watch.cancelled() and not ended():
+            gone = task.cancel()
+
+    watch = asyncio.create_task(_disconnect(receive))
+    watch.add_done_callback(leave)
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done() and not ended():
-            raise ClientGone
-        return await task
+        return await work
     finally:
-        gone.cancel()
-        task.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        over = True
+        watch.cancel()
+        if gone and not task.uncancel():  # nobody else wants it cancelled
+            raise ClientGone from None
 
 
 async def _disconnect(receive: Receive) -> None:

@@ -24,7 +24,6 @@ from gateway.proxy.tries import Tries
 from gateway.proxy.upstream import Answer, Silent, Unreachable, Upstreams
 from gateway.proxy.usage import Usage
 from gateway.routing.facts import Facts
-from gateway.routing.pool import view_of
 from gateway.routing.pools import Pools
 
 UNAVAILABLE = frozenset({502, 503, 504})
@@ -134,9 +133,13 @@ class Dispatcher:
 
     async def _look_up(self, sending: Sending) -> Known:
         now_ms = self._bindings.clock_ms()
+        wanted = sending.plan.lookup()
         members = self._pools.members(self._pools.route(sending.facts))
-        found = await self._bindings.find(sending.plan.lookup(), ask=not self._knows_newest(sending.plan, members))
-        match, result = resolve(found, [view_of(replica, 0) for replica in members])
+        if self._knows_newest(sending.plan, members):
+            found = self._bindings.recall(wanted)
+        else:
+            found = await self._bindings.find(wanted)
+        match, result = resolve(found, members)
         self._metrics.lookups.labels(result.value).inc()
         view = sending.plan.view
         if self._bindings.apart:

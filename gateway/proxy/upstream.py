@@ -10,6 +10,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from gateway.proxy.connection import Broken, Connection, Phase
@@ -176,6 +177,7 @@ class Upstreams:
         return pool
 
 
+@lru_cache(maxsize=1024)
 def _split(url: str) -> tuple[Address, str]:
     parts = urlsplit(url)
     secure = parts.scheme == "https"

@@ -191,5 +191,5 @@ async def test_ones_own_without_asking(shared, redis_url):
     await other.bind({"{t}:longer": binding(NOW, "http://b")})
     assert one.own("{t}:old") == binding(NOW, "http://a")
     assert one.own("{t}:longer") is None
-    found = await one.find(wanted("{t}:longer", "{t}:old"), ask=False)
+    found = one.recall(wanted("{t}:longer", "{t}:old"))
     assert (found.shared, [match.binding.replica for match in found.matches]) == (True, ["http://a"])
