@@ -1,0 +1,1 @@
+"""What a session is told about its repository, once, in its first user message."""
