@@ -51,7 +51,7 @@ class AttentionPlan:
     tokens: int
     runs: tuple[Run, ...]
     spans: tuple[Span, ...]
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[Segment, ...]
     """What was planned."""
 
 

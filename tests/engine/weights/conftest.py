@@ -86,3 +86,17 @@ def write(path, type_name="F32", architecture="llama", *, leave_out=(), extra=()
 @pytest.fixture(scope="session")
 def write_tiny_gguf():
     return write
+
+
+@pytest.fixture(scope="session")
+def causal():
+    """Attention of one whole sequence: nothing to keep."""
+
+    def attend(layer, q, k, v):
+        import torch
+
+        q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return out[0].transpose(0, 1)
+
+    return attend

@@ -100,7 +100,7 @@ def stacked(tensors):
     return plain | {name: np.stack([parts[i] for i in sorted(parts)]) for name, parts in groups.items()}
 
 
-def test_logits_agree_with_transformers(model, tmp_path):
+def test_logits_agree_with_transformers(model, causal, tmp_path):
     architecture, theirs, tensors = model
     write(tmp_path / "tiny.gguf", architecture, theirs.config, tensors)
     checkpoint = open_checkpoint(tmp_path / "tiny.gguf")
@@ -114,9 +114,3 @@ def test_logits_agree_with_transformers(model, tmp_path):
 
 def routers(tensors):
     return sum(values.numel() for name, values in tensors.items() if name.endswith("mlp.gate.weight"))
-
-
-def causal(layer, q, k, v):
-    q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
-    out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return out[0].transpose(0, 1)
