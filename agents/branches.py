@@ -43,8 +43,8 @@ async def rounds(
     """Race `count` branches, up to `most` times: a later round is told how far the best one of the round before got."""
     everyone: list[Session] = []
     hint: str | None = None
-    for _ in range(most):
-        race = Race(trunk, shadow, furnish, hint)
+    for left in reversed(range(most)):
+        race = Race(trunk, shadow, furnish, hint, learns=left > 0)
         winner = await race.run(count)
         everyone += race.sessions
         if winner or not race.failures or trunk.budget.exhausted(trunk.state):
@@ -68,10 +68,14 @@ class Failed:
 
 
 class Race:
-    """Branches that all begin where `trunk` rests, each told `hint` first."""
+    """Branches that all begin where `trunk` rests, each told `hint` first.
 
-    def __init__(self, trunk: Loop, shadow: Shadow, furnish: Furnish, hint: str | None) -> None:
+    Only where another round `learns` from them is it worth to look at what failed.
+    """
+
+    def __init__(self, trunk: Loop, shadow: Shadow, furnish: Furnish, hint: str | None, learns: bool) -> None:
         self._trunk, self._shadow, self._furnish, self._hint = trunk, shadow, furnish, hint
+        self._learns = learns
         self._winner: Winner | None = None
         self.sessions: list[Session] = []
         self.failures: list[Failed] = []
@@ -114,11 +118,10 @@ class Race:
             patch = await anyio.to_thread.run_sync(self._shadow.diff, place.tree)
             self._winner = self._winner or Winner(session, patch)
             race.cancel()
-        elif verdict and verdict["verdict"] == Verdict.FAILED:
+        elif self._learns and verdict and verdict["verdict"] == Verdict.FAILED:
             patch = await anyio.to_thread.run_sync(self._shadow.diff, place.tree)
             failures = len(failures_of(verdict["data"])) or sys.maxsize
-            branch = next(place for place, other in enumerate(self.sessions) if other is session)
-            self.failures.append(Failed(failures, branch, verdict["text"], patch))
+            self.failures.append(Failed(failures, self.sessions.index(session), verdict["text"], patch))
 
 
 def conclude(trunk: Session, winner: Winner | None, branches: list[Session], shadow: Shadow) -> None:

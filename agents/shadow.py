@@ -16,33 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from agents.git import ATTRIBUTES, EXCLUDE, NO_PROGRAMS, own_environment
 from tools.sandbox.scratch import Scratch, remove
-
-_EXCLUDE = """\
-.sapwood/
-__pycache__/
-*.pyc
-.pytest_cache/
-.mypy_cache/
-.ruff_cache/
-.venv/
-venv/
-node_modules/
-"""
-_ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
-"""Bytes in are bytes out, whatever the folder's own attributes say."""
-
-_NO_PROGRAMS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-"""Git runs outside the sandbox, so no configuration that a command could have written may name a program."""
-
-_IDENTITY = {
-    "GIT_AUTHOR_NAME": "sapwood",
-    "GIT_AUTHOR_EMAIL": "sapwood@localhost",
-    "GIT_COMMITTER_NAME": "sapwood",
-    "GIT_COMMITTER_EMAIL": "sapwood@localhost",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
 
 
 class ShadowError(Exception):
@@ -112,8 +87,8 @@ class Shadow:
         self._git("init", "--quiet", "--bare", str(self._git_dir), located=False)
         self._git("config", "core.bare", "false")
         (self._git_dir / "info").mkdir(exist_ok=True)
-        (self._git_dir / "info" / "exclude").write_text(_EXCLUDE)
-        (self._git_dir / "info" / "attributes").write_text(_ATTRIBUTES)
+        (self._git_dir / "info" / "exclude").write_text(EXCLUDE)
+        (self._git_dir / "info" / "attributes").write_text(ATTRIBUTES)
         self.base = self.snapshot(self.folder)
 
     def _tree(self, path: Path) -> str:
@@ -133,8 +108,8 @@ class Shadow:
         """What the user's own repository tracks and is still there: in, even where an ignore rule matches
         it.
         """
-        command = ["git", *_NO_PROGRAMS, "-C", str(self.folder), "ls-files", "-z"]
-        listed = subprocess.run(command, capture_output=True, env=_environment(), check=False)
+        command = ["git", *NO_PROGRAMS, "-C", str(self.folder), "ls-files", "-z"]
+        listed = subprocess.run(command, capture_output=True, env=own_environment(), check=False)
         names = listed.stdout.decode(errors="surrogateescape").split("\0") if listed.returncode == 0 else []
         return "\0".join(name for name in names if name and os.path.lexists(self.folder / name))
 
@@ -142,9 +117,9 @@ class Shadow:
         path = at or self.folder
         place = {"GIT_DIR": str(self._git_dirs[path]), "GIT_WORK_TREE": str(path)} if located else {}
         done = subprocess.run(
-            ["git", *_NO_PROGRAMS, *arguments],
+            ["git", *NO_PROGRAMS, *arguments],
             cwd=path,
-            env={**_environment(), **place},
+            env={**own_environment(), **place},
             input=stdin.encode(errors="surrogateescape"),
             capture_output=True,
             check=False,
@@ -154,8 +129,3 @@ class Shadow:
             lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
             raise ShadowError(f"git {arguments[0]} in {path}: {lines[-1]}")
         return done.stdout.decode(errors="surrogateescape")
-
-
-def _environment() -> dict[str, str]:
-    """This process' environment without what would point git elsewhere (set when run from a git hook)."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _IDENTITY

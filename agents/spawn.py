@@ -66,7 +66,6 @@ class SubAgent:
 @dataclass
 class Child:
     session: Session
-    task: str
     patch: str = ""
     trouble: str = ""
 
@@ -126,7 +125,7 @@ class Spawning:
             origin=Origin.PERSON,
         )
         self.children.append(session)
-        return Child(session, task)
+        return Child(session)
 
     async def _work(self, child: Child, commit: str) -> None:
         assert self.loop

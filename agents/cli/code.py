@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agents.cli.endpoint import DEFAULT_URL, api_key, http_url
+from agents.cli.endpoint import api_key, base_url_option
 from agents.cli.signals import cancel_on_signal
 
 if TYPE_CHECKING:
@@ -22,14 +22,7 @@ _EPILOG = """Exit status: 0 done and verified by the tests, 1 not solved, 2 usag
 @click.command(epilog=_EPILOG)
 @click.option("-p", "--prompt", help="What is to be done.")
 @click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="Where.")
-@click.option(
-    "--base-url",
-    envvar="SAPWOOD_BASE_URL",
-    default=DEFAULT_URL,
-    show_default=True,
-    callback=lambda context, parameter, value: http_url(value),
-    help="An OpenAI-compatible endpoint.",
-)
+@base_url_option("An OpenAI-compatible endpoint.")
 @click.option("--model", help="Default: the first one the endpoint lists.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the API key.")
 @click.option("--branches", type=click.IntRange(1, 256), help="Attempts from one shared prefix; tests pick one.")

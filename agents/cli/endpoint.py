@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 DEFAULT_URL = "http://127.0.0.1:8080/v1"
 DEFAULT_KEY = "SAPWOOD_API_KEY"
+
+
+def base_url_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--base-url`, with `text` as its help."""
+    return click.option(
+        "--base-url",
+        envvar="SAPWOOD_BASE_URL",
+        default=DEFAULT_URL,
+        show_default=True,
+        callback=lambda context, parameter, value: http_url(value),
+        help=text,
+    )
 
 
 def http_url(value: str) -> str:

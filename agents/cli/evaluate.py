@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agents.cli.endpoint import DEFAULT_URL, api_key, http_url
+from agents.cli.endpoint import api_key, base_url_option
 from agents.cli.signals import cancel_on_signal
 
 if TYPE_CHECKING:
@@ -25,14 +25,7 @@ _EPILOG = """Exit status: 0 all solved, 1 not all, 2 usage, 3 the endpoint did n
 @click.command(epilog=_EPILOG)
 @click.option("--tasks", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Default: Sapwood's own.")
 @click.option("--only", metavar="NAME", multiple=True, help="Only this task; may be given several times.")
-@click.option(
-    "--base-url",
-    envvar="SAPWOOD_BASE_URL",
-    default=DEFAULT_URL,
-    show_default=True,
-    callback=lambda context, parameter, value: http_url(value),
-    help="An OpenAI-compatible endpoint.",
-)
+@base_url_option("An OpenAI-compatible endpoint.")
 @click.option("--model", help="Default: the first one the endpoint lists.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the API key.")
 @click.option("--branches", type=click.IntRange(1, 256), default=1, show_default=True, help="For each task.")

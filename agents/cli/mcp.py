@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agents.cli.endpoint import DEFAULT_URL, api_key, http_url
+from agents.cli.endpoint import api_key, base_url_option
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -34,14 +34,7 @@ _OF_THE_AGENT = ("base_url", "model", "api_key_env", "max_turns")
 @click.option("--only", default="", help="Offer these tools only, as NAME,NAME.")
 @click.option("--allow-net", is_flag=True, help="Let commands use the network.")
 @click.option("--agent", is_flag=True, help="Offer the whole agent as the one tool solve_task.")
-@click.option(
-    "--base-url",
-    envvar="SAPWOOD_BASE_URL",
-    default=DEFAULT_URL,
-    show_default=True,
-    callback=lambda context, parameter, value: http_url(value),
-    help="The agent's OpenAI-compatible endpoint.",
-)
+@base_url_option("The agent's OpenAI-compatible endpoint.")
 @click.option("--model", help="The agent's model.  [default: the first one the endpoint lists]")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the agent's API key.")
 @click.option("--max-turns", type=click.IntRange(1), default=50, show_default=True, help="For each task and branch.")

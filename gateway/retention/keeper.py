@@ -70,24 +70,16 @@ class Keeper:
         place = (turn.tenant, turn.lineage)
         kept = self._waiting.pop(place, None) is not None
         if called:
-            self._waiting[place] = (called, now)
-            if len(self._waiting) > MAX_WAITING:
-                self._waiting.popitem(last=False)
-        elif not kept:
-            return None
-        if not {"retain", "session"} <= turn.offers:
-            return Outcome.NOT_OFFERED
-        if called:
-            body = {"session": turn.lineage, "seconds": self.seconds(turn, called)}
-            return await self._ask(turn, "/cache/retain", body, Outcome.RETAINED)
-        return await self._ask(turn, "/cache/release", {"session": turn.lineage}, Outcome.RELEASED)
+            self._wait(place, called, now)
+            return await self._ask(turn, "/cache/retain", Outcome.RETAINED, seconds=self.seconds(turn, called))
+        return await self._ask(turn, "/cache/release", Outcome.RELEASED) if kept else None
 
     async def retain(self, turn: Turn, seconds: float) -> Outcome:
         """As the client says; its next turn or its release ends it."""
-        self._waiting.setdefault((turn.tenant, turn.lineage), ((), 0.0))
-        if not {"retain", "session"} <= turn.offers:
-            return Outcome.NOT_OFFERED
-        return await self._ask(turn, "/cache/retain", {"session": turn.lineage, "seconds": seconds}, Outcome.RETAINED)
+        place = (turn.tenant, turn.lineage)
+        if place not in self._waiting:
+            self._wait(place, (), 0.0)
+        return await self._ask(turn, "/cache/retain", Outcome.RETAINED, seconds=seconds)
 
     def seconds(self, turn: Turn, called: Sequence[str]) -> float:
         """How long the gap after such a reply may last."""
@@ -97,7 +89,15 @@ class Keeper:
         longest = max((UNKNOWN_S / ROOM if gap is None else gap) for gap in known)
         return round(min(MOST_S, max(LEAST_S, longest * ROOM)), 1)
 
-    async def _ask(self, turn: Turn, path: str, body: object, done: Outcome) -> Outcome:
+    def _wait(self, place: tuple[str, str], called: Sequence[str], now: float) -> None:
+        self._waiting[place] = (called, now)
+        if len(self._waiting) > MAX_WAITING:
+            self._waiting.popitem(last=False)
+
+    async def _ask(self, turn: Turn, path: str, done: Outcome, **wanted: float) -> Outcome:
+        if not {"retain", "session"} <= turn.offers:
+            return Outcome.NOT_OFFERED
+        body = {"session": turn.lineage, **wanted}
         try:
             status = await self._post(turn.url + path, orjson.dumps(body), turn.tenant)
         except (OSError, TimeoutError) as error:

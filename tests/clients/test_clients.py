@@ -52,18 +52,7 @@ def gateway():
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_a_client_does_its_task(client, gateway, tmp_path, request):
     script, url = gateway
-    try:
-        program = client.install(FOLDER)
-    except CannotInstall as error:
-        pytest.skip(f"{client.name} can't be installed here: {error}")
-    home, work = tmp_path / "home", tmp_path / "work"
-    home.mkdir()
-    work.mkdir()
-    settings = {"HOME": str(home), "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "CI": "1"}
-    settings |= {**client.extra, **client.configure(home, url)}
-    kept = {name: value for name, value in os.environ.items() if name in ("LANG", "TERM", "TMPDIR")}
-    run = partial(_run, program, work, {**kept, **settings})
-    request.addfinalizer(partial(_end_all_of, home))
+    run, work = prepared(client, url, tmp_path, request)
     if client.before:
         first = run([word.replace("BASE", url) for word in client.before])
         assert first.returncode == 0, first.stdout + first.stderr
@@ -77,6 +66,22 @@ def test_a_client_does_its_task(client, gateway, tmp_path, request):
     metrics = httpx.get(f"{url}/metrics").text
     refused = [line for line in metrics.splitlines() if "requests_total{" in line and 'status="200"' not in line]
     assert refused == []
+
+
+def prepared(client, url, tmp_path, request):
+    """What runs the client with some words, in the folder that is returned with it, as a user who has only it."""
+    try:
+        program = client.install(FOLDER)
+    except CannotInstall as error:
+        pytest.skip(f"{client.name} can't be installed here: {error}")
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    settings = {"HOME": str(home), "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "CI": "1"}
+    settings |= {**client.extra, **client.configure(home, url)}
+    kept = {name: value for name, value in os.environ.items() if name in ("LANG", "TERM", "TMPDIR")}
+    request.addfinalizer(partial(_end_all_of, home))
+    return partial(_run, program, work, {**kept, **settings}), work
 
 
 def _run(program, work, settings, words):

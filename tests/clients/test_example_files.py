@@ -4,17 +4,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.clients.known import CLIENTS, TASK, CannotInstall, Client
+from tests.clients.known import CLIENTS, TASK, Client
 from tests.clients.scripted import MARK
-from tests.clients.test_clients import FOLDER, _end_all_of, _extends, _run, gateway
+from tests.clients.test_clients import _extends, gateway, prepared
 
 __all__ = ["gateway"]
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800)]
@@ -60,18 +58,8 @@ WITH_FILES = (
 @pytest.mark.parametrize("client", WITH_FILES, ids=lambda client: client.name)
 def test_a_client_works_with_its_file(client, gateway, tmp_path, request):
     script, url = gateway
-    try:
-        program = client.install(FOLDER)
-    except CannotInstall as error:
-        pytest.skip(f"{client.name} can't be installed here: {error}")
-    home, work = tmp_path / "home", tmp_path / "work"
-    home.mkdir()
-    work.mkdir()
-    request.addfinalizer(partial(_end_all_of, home))
-    kept = {name: value for name, value in os.environ.items() if name in ("LANG", "TERM", "TMPDIR")}
-    settings = {"HOME": str(home), "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "CI": "1"}
-    settings |= {**client.extra, **client.configure(home, url)}
-    done = _run(program, work, {**kept, **settings}, [word.replace("HOME", str(home)) for word in client.command])
+    run, work = prepared(client, url, tmp_path, request)
+    done = run([word.replace("HOME", str(tmp_path / "home")) for word in client.command])
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-3000:]
     assert (work / "made.txt").read_text().strip() == MARK, said[-3000:]
